@@ -1,0 +1,1 @@
+"""tdslc: a tensor compiler whose optimiser is text."""
