@@ -1,0 +1,132 @@
+"""Making graphs: type inference for a node, and a builder that numbers values.
+
+Must not know where the request comes from: a language, an importer or a rewrite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from .dtypes import DType
+from .graph import Attr, Graph, Node, make_attrs
+from .ops import OPS, Op, Types
+from .types import TensorType
+
+
+class InferError(ValueError):
+    """An op was asked for with operands or attributes that do not fit; the text says which."""
+
+
+def complete_attrs(op: Op, attrs: Mapping[str, Attr]) -> dict[str, Attr]:
+    """`attrs` with defaults filled in; InferError for an unknown or a missing one."""
+    known = {spec.name for spec in op.attrs}
+    for name in attrs:
+        if name not in known:
+            raise InferError(f"{op.name} has no attribute {name}; it has {', '.join(sorted(known)) or 'none'}")
+    full: dict[str, Attr] = {}
+    for spec in op.attrs:
+        if spec.name not in attrs and spec.required:
+            raise InferError(f"{op.name} needs the attribute {spec.name}")
+        full[spec.name] = attrs[spec.name] if spec.name in attrs else spec.default  # pyright: ignore[reportArgumentType]
+    return full
+
+
+def infer(name: str, args: Types, attrs: Mapping[str, Attr], regions: Sequence[Graph] = ()) -> Types:
+    """Result types of op `name`; InferError says why operands do not fit.
+
+    A composite is any node with one region whose op is not in the table: its types are the region's.
+    """
+    if name not in OPS:
+        return _infer_composite(name, args, regions)
+    row = OPS[name]
+    if not row.accepts(len(args)):
+        raise InferError(f"{name} takes {_arity(row)}, got {len(args)}")
+    full = complete_attrs(row, attrs)
+    if regions:
+        full["region"] = regions[0].output_types  # pyright: ignore[reportArgumentType]
+    got = row.infer(args, full)
+    if isinstance(got, str):
+        raise InferError(f"{name}: {got}")
+    return got
+
+
+def _arity(row: Op) -> str:
+    least = f"at least {len(row.operands)}" if row.variadic else str(len(row.operands))
+    return f"{least} operand{'s' * (len(row.operands) != 1)} ({', '.join(row.operands)})"
+
+
+def _infer_composite(name: str, args: Types, regions: Sequence[Graph]) -> Types:
+    if len(regions) != 1:
+        raise InferError(f"no op is called {name}")
+    takes = tuple(n.type for n in regions[0].inputs)
+    if takes != args:
+        raise InferError(f"{name} is defined for ({', '.join(map(str, takes))}), got ({', '.join(map(str, args))})")
+    return regions[0].output_types
+
+
+class Builder:
+    """Collects nodes in order. `add` infers types and raises InferError; values are ints."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.nodes: list[Node] = []
+        self.types: dict[int, TensorType] = {}
+
+    def add(
+        self, op: str, args: Sequence[int] = (), attrs: Mapping[str, Attr] | None = None, *,
+        regions: tuple[Graph, ...] = (), loc: str = "",
+    ) -> tuple[int, ...]:
+        """Appends a node and returns its values."""
+        given = attrs or {}
+        full = complete_attrs(OPS[op], given) if op in OPS else dict(given)
+        types = infer(op, tuple(self.types[a] for a in args), full, regions)
+        outs = tuple(range(len(self.types), len(self.types) + len(types)))
+        self.nodes.append(Node(op, tuple(args), make_attrs(full), types, outs, regions, loc))
+        self.types.update(zip(outs, types, strict=True))
+        return outs
+
+    def one(self, op: str, *args: int, loc: str = "", **attrs: Attr) -> int:
+        """`add` for an op with one result and no region."""
+        (only,) = self.add(op, args, attrs, loc=loc)
+        return only
+
+    def input(self, name: str, t: TensorType, loc: str = "") -> int:
+        return self.one("input", name=name, dtype=t.dtype, shape=t.shape, loc=loc)
+
+    def param(self, name: str, t: TensorType, stack: int = 0, loc: str = "") -> int:
+        return self.one("param", name=name, dtype=t.dtype, shape=t.shape, stack=stack, loc=loc)
+
+    def full(self, value: int | float | bool, dtype: DType, shape: Iterable[int] = (), loc: str = "") -> int:
+        return self.one("full", value=value, dtype=dtype, shape=tuple(shape), loc=loc)
+
+    def inline(self, graph: Graph, args: Sequence[int], loc: str = "") -> tuple[int, ...]:
+        """Copies `graph`'s nodes in with its inputs bound to `args`; returns its outputs here."""
+        names = dict(zip((n.out for n in graph.inputs), args, strict=True))
+        for n in graph.nodes:
+            if n.op == "input":
+                continue
+            outs = self.add(n.op, [names[a] for a in n.args], dict(n.attrs), regions=n.regions, loc=loc or n.loc)
+            names.update(zip(n.outs, outs, strict=True))
+        return tuple(names[v] for v in graph.outputs)
+
+    def finish(self, outputs: Sequence[int], names: Sequence[str] = ()) -> Graph:
+        return Graph(self.name, tuple(self.nodes), tuple(outputs), tuple(names))
+
+
+def is_composite(node: Node) -> bool:
+    """Whether `node`'s meaning is its region."""
+    return node.op not in OPS
+
+
+def expand(graph: Graph) -> Graph:
+    """`graph` with every composite replaced by its definition, all the way down (loop bodies stay as loops)."""
+    b = Builder(graph.name)
+    names: dict[int, int] = {}
+    for n in graph.nodes:
+        args = [names[a] for a in n.args]
+        if is_composite(n):
+            outs = b.inline(expand(n.regions[0]), args, n.loc)
+        else:
+            outs = b.add(n.op, args, dict(n.attrs), regions=tuple(map(expand, n.regions)), loc=n.loc)
+        names.update(zip(n.outs, outs, strict=True))
+    return b.finish([names[v] for v in graph.outputs], graph.output_names)

@@ -1,0 +1,93 @@
+"""The reference evaluator: what a Graph means, in NumPy.
+
+Each op's result is rounded to its dtype. `contraction` says how matrices multiply (a target passes
+its own); `wide` computes every float in f64, which is the yardstick for errors. Must not know
+targets or how graphs are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from .build import is_composite
+from .graph import Graph, Node
+from .ops import OPS, Context, Contraction, NDArray
+from .ops.control import loop_counts
+
+REFERENCE = Context(Contraction())
+
+
+def evaluate(
+    graph: Graph, inputs: Mapping[str, NDArray], params: Mapping[str, NDArray] | None = None, *,
+    contraction: Contraction | None = None, wide: bool = False,
+) -> tuple[NDArray, ...]:
+    """Outputs of `graph`. `inputs` and `params` are by name, of the declared shape and dtype.
+
+    A stacked param is found under its own name as one stacked tensor. LookupError names a missing one.
+    """
+    ctx = Context(contraction or Contraction(), wide)
+    values = evaluate_all(graph, {**(params or {}), **inputs}, ctx)
+    return tuple(values[v] for v in graph.outputs)
+
+
+def evaluate_all(graph: Graph, bound: Mapping[str, NDArray], ctx: Context) -> dict[int, NDArray]:
+    """Every value of `graph`, by value number. Frees nothing: for checks and small graphs."""
+    values: dict[int, NDArray] = {}
+    for node, results in steps(graph, bound, ctx, values):
+        values.update(zip(node.outs, results, strict=True))
+    return values
+
+
+def steps(
+    graph: Graph, bound: Mapping[str, NDArray], ctx: Context, values: Mapping[int, NDArray]
+) -> Iterator[tuple[Node, tuple[NDArray, ...]]]:
+    """Each node with its results, in order; the caller keeps `values` filled."""
+    for node in graph.nodes:
+        if node.op in ("input", "param"):
+            yield node, (_bound(node, bound, ctx),)
+        else:
+            yield node, apply(node, [values[a] for a in node.args], ctx)
+
+
+def _bound(node: Node, bound: Mapping[str, NDArray], ctx: Context) -> NDArray:
+    name, t = node.attr("name"), node.type
+    if name not in bound:
+        raise LookupError(f"{node.op} {name} has no value bound to it")
+    got = bound[str(name)]
+    if got.shape != t.shape:
+        raise ValueError(f"{node.op} {name} is {t} but the value bound to it has shape {got.shape}")
+    return ctx.cast(got, t.dtype)
+
+
+def apply(node: Node, args: Sequence[NDArray], ctx: Context) -> tuple[NDArray, ...]:
+    """Results of one node on concrete operands."""
+    if is_composite(node):
+        return run_region(node.regions[0], args, ctx)
+    if node.op == "loop":
+        return _loop(node, args, ctx)
+    return OPS[node.op].eval(args, dict(node.attrs), node.types, ctx)
+
+
+def run_region(region: Graph, args: Sequence[NDArray], ctx: Context) -> tuple[NDArray, ...]:
+    """Outputs of `region` with its inputs bound to `args` in order."""
+    given = dict(zip((n.out for n in region.inputs), args, strict=True))
+    values: dict[int, NDArray] = {}
+    for node in region.nodes:
+        results = (given[node.out],) if node.op == "input" else apply(node, [values[a] for a in node.args], ctx)
+        values.update(zip(node.outs, results, strict=True))
+    return tuple(values[v] for v in region.outputs)
+
+
+def _loop(node: Node, args: Sequence[NDArray], ctx: Context) -> tuple[NDArray, ...]:
+    n, carried, xs = loop_counts(dict(node.attrs))
+    body = node.regions[0]
+    carry, stacked, captures = list(args[:carried]), args[carried : carried + xs], args[carried + xs :]
+    ys = [np.empty(t.shape, ctx.cast(np.empty(0, t.dtype.numpy), t.dtype).dtype) for t in node.types[carried:]]
+    for i in range(n):
+        outs = run_region(body, [np.asarray(i, np.int32), *carry, *(x[i] for x in stacked), *captures], ctx)
+        carry = list(outs[:carried])
+        for y, value in zip(ys, outs[carried:], strict=True):
+            y[i] = value
+    return (*carry, *ys)

@@ -1,0 +1,305 @@
+"""Contractions and reductions: matmul, conv, reduce_*, argmax, reduce_window.
+
+A matmul's or convolution's accumulation is the target's (`Context.contraction`). A sum accumulates
+in f64 over its axes laid last and contiguous, and rounds once, so it does not depend on tiling.
+An empty max is -inf (the least integer), an empty sum 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import BOOL, I32, DType
+from ..types import TensorType
+from .elementwise import int_range
+from .movement import ints
+from .row import Axes, AttrMap, AttrSpec, Context, Entry, NDArray, Op, Types
+
+
+def _infer_matmul(args: Types, attrs: AttrMap) -> Types | str:
+    a, b = args
+    if a.dtype != b.dtype:
+        return f"operands must have one dtype, got {a} and {b}"
+    if a.rank < 2 or b.rank < 2:
+        return f"operands need at least two axes, got {a} and {b}"
+    if a.shape[-1] != b.shape[-2]:
+        return f"inner dimensions differ: {a.shape[-1]} and {b.shape[-2]} in {a} @ {b}"
+    if b.rank > 2 and a.shape[:-2] != b.shape[:-2]:
+        return f"batch dimensions differ in {a} @ {b}"
+    if attrs["precision"] not in ("highest", "high", "default"):
+        return f"precision must be highest, high or default, got {attrs['precision']}"
+    out = attrs["dtype"] or a.dtype
+    if not isinstance(out, DType) or out.kind != a.dtype.kind or out.bits < a.dtype.bits:
+        return f"a product of {a.dtype} cannot be stored as {out}"
+    return (TensorType(out, (*a.shape[:-1], b.shape[-1])),)
+
+
+def _matmul(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
+    a, b = args
+    if ctx.wide and types[0].dtype.is_float:
+        return (np.matmul(a, b),)
+    return (ctx.contraction.matmul(a, b, types[0].dtype, str(attrs["precision"])),)
+
+
+def _matmul_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
+    a, b = args
+    out = results[0]
+    row = tuple(Entry(i) for i in range(out.rank))
+    k = Entry(out.rank)
+    batch = row[:-2] if b.rank > 2 else ()
+    extents = (*out.shape, a.shape[-1])
+    return Axes(
+        extents, (*(("parallel",) * out.rank), "reduce"), ((*row[:-1], k), (*batch, k, row[-1])), (row,)
+    )
+
+
+# ---- convolution and windows ---------------------------------------------------------------------
+
+
+def window_length(size: int, window: int, stride: int, low: int, high: int, dilation: int) -> int:
+    """Windows of `window` taps, `dilation` apart, that fit in a padded axis at `stride`; 0 when none."""
+    reach = (window - 1) * dilation + 1
+    return max(0, (int(size) + low + high - reach) // stride + 1) if window else 0
+
+
+def _window_attrs(attrs: AttrMap) -> list[tuple[int, ...]]:
+    return [ints(attrs[k]) for k in ("strides", "low", "high", "dilations")]
+
+
+def _bad_window(attrs: AttrMap, rank: int) -> str | None:
+    rows = _window_attrs(attrs)
+    if any(len(r) != rank for r in rows):
+        return f"strides, low, high and dilations need one entry for each of the {rank} spatial axes"
+    if min((*rows[0], *rows[3]), default=1) < 1 or min((*rows[1], *rows[2]), default=0) < 0:
+        return "strides and dilations must be 1 or more, low and high 0 or more"
+    return None
+
+
+def _infer_conv(args: Types, attrs: AttrMap) -> Types | str:
+    x, w = args
+    groups = attrs["groups"]
+    if x.dtype != w.dtype or x.rank != w.rank or x.rank < 3:
+        return f"needs x[N, C, …] and w[O, I, …] of one dtype and rank 3 or more, got {x} and {w}"
+    if not isinstance(groups, int) or groups < 1 or w.shape[0] % groups or x.shape[1] != w.shape[1] * groups:
+        return f"{groups} groups do not fit: x has {x.shape[1]} channels, w is {w}"
+    bad = _bad_window(attrs, x.rank - 2)
+    if bad:
+        return bad
+    rows = zip(x.shape[2:], w.shape[2:], *_window_attrs(attrs), strict=True)
+    spatial = tuple(window_length(n, k, s, lo, hi, d) for n, k, s, lo, hi, d in rows)
+    return (TensorType(x.dtype, (x.shape[0], w.shape[0], *spatial)),)
+
+
+def windows(x: NDArray, window: Sequence[int], attrs: AttrMap, fill: Any) -> NDArray:
+    """View of the padded spatial axes of x[N, C, *spatial] as [N, C, *out, *window]."""
+    strides, low, high, dilations = _window_attrs(attrs)
+    widths = [(0, 0), (0, 0), *zip(low, high, strict=True)]
+    padded = np.full([n + a + b for n, (a, b) in zip(x.shape, widths, strict=True)], fill, x.dtype)
+    padded[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, widths, strict=True))] = x
+    out = [
+        window_length(n, k, s, a, b, d)
+        for n, k, s, a, b, d in zip(x.shape[2:], window, strides, low, high, dilations, strict=True)
+    ]
+    steps = padded.strides[2:]
+    return np.lib.stride_tricks.as_strided(
+        padded,
+        (*x.shape[:2], *out, *window),
+        (*padded.strides[:2], *(p * s for p, s in zip(steps, strides, strict=True)), *(p * d for p, d in zip(steps, dilations, strict=True))),
+        writeable=False,
+    )
+
+
+def _conv(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
+    """Patches by weights: one matmul a group, its K running over (channel, window) in row-major order."""
+    (x, w), groups, t = args, attrs["groups"], types[0]
+    assert isinstance(groups, int)
+    taps = w.shape[2:]
+    patches = windows(x, taps, attrs, 0)
+    rank = len(taps)
+    order = (0, *range(2, 2 + rank), 1, *range(2 + rank, 2 + 2 * rank))
+    rows = np.transpose(patches, order)  # N *out C *window
+    out_spatial, per = rows.shape[1 : 1 + rank], x.shape[1] // groups
+    parts: list[NDArray] = []
+    for g in range(groups):
+        lhs = np.ascontiguousarray(rows[(slice(None),) * (1 + rank) + (slice(g * per, (g + 1) * per),)])
+        lhs = lhs.reshape(x.shape[0] * prod(out_spatial), per * prod(taps))
+        rhs = w[g * (w.shape[0] // groups) : (g + 1) * (w.shape[0] // groups)].reshape(-1, lhs.shape[1]).T
+        wide = ctx.wide and t.dtype.is_float
+        parts.append(lhs @ rhs if wide else ctx.contraction.matmul(lhs, rhs, t.dtype, str(attrs["precision"])))
+    flat = np.concatenate(parts, 1).reshape(x.shape[0], *out_spatial, w.shape[0])
+    return (np.moveaxis(flat, -1, 1),)
+
+
+def _conv_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
+    """Only the batch and, without groups, the output channels are parallel; the rest is whole."""
+    x, w = args
+    out = results[0]
+    channel = "parallel" if attrs["groups"] == 1 else "whole"
+    n = out.rank
+    extents = (*out.shape, *x.shape[1:], *w.shape[1:])
+    kinds = ("parallel", channel, *(("whole",) * (len(extents) - 2)))
+    operands = (
+        (Entry(0), *(Entry(n + i) for i in range(n - 1))),
+        (Entry(1), *(Entry(2 * n - 1 + i) for i in range(n - 1))),
+    )
+    return Axes(extents, kinds, operands, (tuple(Entry(i) for i in range(n)),))  # pyright: ignore[reportArgumentType]
+
+
+def _infer_window(args: Types, attrs: AttrMap) -> Types | str:
+    (x,), window = args, ints(attrs["window"])
+    if x.rank != len(window) + 2:
+        return f"window {window} needs an operand [N, C, …] of rank {len(window) + 2}, got {x}"
+    if attrs["op"] not in ("max", "sum"):
+        return f"op must be max or sum, got {attrs['op']}"
+    bad = _bad_window(attrs, len(window))
+    if bad:
+        return bad
+    rows = zip(x.shape[2:], window, *_window_attrs(attrs), strict=True)
+    return (x.with_shape((*x.shape[:2], *(window_length(n, k, s, lo, hi, d) for n, k, s, lo, hi, d in rows))),)
+
+
+def _window(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
+    (x,), window, t = args, ints(attrs["window"]), types[0]
+    is_max = attrs["op"] == "max"
+    view = windows(x, window, attrs, _least(t.dtype) if is_max else 0)
+    return (_fold("max" if is_max else "sum", view, len(window), t.dtype, ctx),)
+
+
+def _window_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
+    (x,), out = args, results[0]
+    extents = (*out.shape, *x.shape[2:])
+    kinds = ("parallel", "parallel", *(("whole",) * (len(extents) - 2)))
+    operand = (Entry(0), Entry(1), *(Entry(out.rank + i) for i in range(x.rank - 2)))
+    return Axes(extents, kinds, (operand,), (tuple(Entry(i) for i in range(out.rank)),))  # pyright: ignore[reportArgumentType]
+
+
+# ---- reductions ----------------------------------------------------------------------------------
+
+
+def _least(d: DType) -> Any:
+    return False if d == BOOL else int_range(d)[0] if d.is_int else -np.inf
+
+
+def _most(d: DType) -> Any:
+    return True if d == BOOL else int_range(d)[1] if d.is_int else np.inf
+
+
+def _fold(kind: str, x: NDArray, last: int, d: DType, ctx: Context) -> NDArray:
+    """Reduces the `last` innermost axes of `x`."""
+    kept = x.shape[: x.ndim - last]
+    flat = np.ascontiguousarray(x).reshape(*kept, prod(x.shape[x.ndim - last :]))
+    with np.errstate(all="ignore"):
+        return ctx.cast(_FOLDS[kind](flat, d), d)
+
+
+def _fold_sum(x: NDArray, d: DType) -> NDArray:
+    return np.sum(x.astype(np.float64 if d.is_float else np.int64), axis=-1)
+
+
+def _fold_prod(x: NDArray, d: DType) -> NDArray:
+    return np.prod(x.astype(np.float64 if d.is_float else np.int64), axis=-1)
+
+
+def _fold_max(x: NDArray, d: DType) -> NDArray:
+    return _signed_zero(x, np.max(x, axis=-1, initial=_least(d)), np.any) if d.is_float else np.max(x, axis=-1, initial=_least(d))
+
+
+def _fold_min(x: NDArray, d: DType) -> NDArray:
+    low = np.min(x, axis=-1, initial=_most(d))
+    return -_signed_zero(-x, -low, np.any) if d.is_float else low
+
+
+def _signed_zero(x: NDArray, top: NDArray, any_of: Callable[..., Any]) -> NDArray:
+    """A zero maximum is +0 when any zero among the operands is +0."""
+    if not np.any(top == 0):
+        return top
+    plus = any_of((x == 0) & ~np.signbit(x.astype(np.float64)), axis=-1)
+    return np.where(top == 0, np.where(plus, 0.0, -0.0), top).astype(top.dtype)
+
+
+_FOLDS: dict[str, Callable[[NDArray, DType], NDArray]] = {
+    "sum": _fold_sum,
+    "prod": _fold_prod,
+    "max": _fold_max,
+    "min": _fold_min,
+    "and": lambda x, d: np.all(x, axis=-1),
+    "or": lambda x, d: np.any(x, axis=-1),
+}
+
+
+def _bad_axes(t: TensorType, axes: tuple[int, ...]) -> str | None:
+    if list(axes) != sorted(set(axes)) or any(not 0 <= a < t.rank for a in axes):
+        return f"axes {axes} must be different axes of {t}, in rising order"
+    return None
+
+
+def _reduce(kind: str) -> Op:
+    def infer(args: Types, attrs: AttrMap) -> Types | str:
+        (x,), axes = args, ints(attrs["axes"])
+        if (kind in ("and", "or")) != (x.dtype == BOOL):
+            return f"reduce_{kind} cannot reduce {x}"
+        bad = _bad_axes(x, axes)
+        return bad or (x.with_shape(d for i, d in enumerate(x.shape) if i not in axes),)
+
+    def run(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
+        (x,), axes = args, ints(attrs["axes"])
+        kept = [i for i in range(x.ndim) if i not in axes]
+        return (_fold(kind, np.transpose(x, (*kept, *axes)), len(axes), types[0].dtype, ctx),)
+
+    return Op(f"reduce_{kind}", f"The {kind} over `axes`, which vanish.", ("x",), infer, run, _reduce_axes, "reduce",
+              (AttrSpec("axes", "ints"),), frozenset(("reduce",)))
+
+
+def _reduce_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
+    (x,), axes = args, ints(attrs["axes"])
+    row = tuple(Entry(i) for i in range(x.rank))
+    kinds = tuple("reduce" if i in axes else "parallel" for i in range(x.rank))
+    return Axes(x.shape, kinds, (row,), (tuple(e for e in row if e.axis not in axes),))  # pyright: ignore[reportArgumentType]
+
+
+def _infer_argmax(args: Types, attrs: AttrMap) -> Types | str:
+    (x,), axis = args, attrs["axis"]
+    if not isinstance(axis, int) or not 0 <= axis < x.rank:
+        return f"axis {axis} is not an axis of {x}"
+    if x.shape[axis] == 0:
+        return f"argmax over an axis of size 0: {x}"
+    return (TensorType(I32, (*x.shape[:axis], *x.shape[axis + 1 :])),)
+
+
+def _argmax(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
+    x = args[0].astype(np.float64) if types and args[0].dtype.kind not in "iub" else args[0]
+    return (np.argmax(x, attrs["axis"]).astype(np.int32),)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def _argmax_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
+    axis = attrs["axis"]
+    assert isinstance(axis, int)
+    return _reduce_axes(args, {"axes": (axis,)}, results)
+
+
+_WINDOW = tuple(AttrSpec(n, "ints") for n in ("strides", "low", "high", "dilations"))
+
+ROWS: tuple[Op, ...] = (
+    Op(
+        "matmul", "a[..B, M, K] @ b[..B, K, N], or @ b[K, N]; `dtype` is the result's, the operands' by default.",
+        ("a", "b"), _infer_matmul, _matmul, _matmul_axes, "contract",
+        (AttrSpec("precision", "str", "highest"), AttrSpec("dtype", "dtype", None)),
+    ),
+    Op(
+        "conv", "x[N, C, …] convolved with w[O, C/groups, …] (cross-correlation, zero padding).", ("x", "w"),
+        _infer_conv, _conv, _conv_axes, "contract",
+        (*_WINDOW, AttrSpec("groups", "int", 1), AttrSpec("precision", "str", "highest")),
+    ),
+    Op(
+        "reduce_window", "The max or sum over windows of the spatial axes of x[N, C, …]; padding is neutral.", ("x",),
+        _infer_window, _window, _window_axes, "reduce",
+        (AttrSpec("op", "str"), AttrSpec("window", "ints"), *_WINDOW),
+    ),
+    *map(_reduce, ("sum", "prod", "max", "min", "and", "or")),
+    Op("argmax", "Index of the first greatest element along `axis`; NaN is greatest.", ("x",), _infer_argmax, _argmax,
+       _argmax_axes, "reduce", (AttrSpec("axis", "int"),)),
+)
