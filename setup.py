@@ -9,6 +9,8 @@ found = find_packages(include=[pattern for room in ROOMS for pattern in (room, f
 setup(
     packages=["tdslc", *(f"tdslc.{name}" for name in found)],
     package_dir={"tdslc": "."},
+    # Named, because under pip it is not argv[0]: setuptools leaves out the module of this name.
+    script_name="setup.py",
     # Not build/, which is where users' builds go.
     options={"build": {"build_base": ".wheel"}},
 )

@@ -1,1 +1,1 @@
-""
+"""The grammars of the languages (`tdsl`, `rules`), LALR, as files for Lark."""

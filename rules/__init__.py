@@ -1,1 +1,1 @@
-""
+"""The optimiser: one `.rules` file per family. README.md tells how rules are written."""

@@ -1,1 +1,1 @@
-""
+"""Layers and models in `.tdsl`, importable by every model."""

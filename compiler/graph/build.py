@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from .dtypes import DType
 from .graph import Attr, Graph, Node, make_attrs
 from .ops import OPS, Op, Types
+from .ops.control import loop_types
 from .types import TensorType
 
 
@@ -18,16 +19,18 @@ class InferError(ValueError):
 
 
 def complete_attrs(op: Op, attrs: Mapping[str, Attr]) -> dict[str, Attr]:
-    """`attrs` with defaults filled in; InferError for an unknown or a missing one."""
-    known = {spec.name for spec in op.attrs}
-    for name in attrs:
-        if name not in known:
-            raise InferError(f"{op.name} has no attribute {name}; it has {', '.join(sorted(known)) or 'none'}")
+    """`attrs` with defaults filled in; InferError for an unknown, a missing or a misshapen one."""
     full: dict[str, Attr] = {}
     for spec in op.attrs:
         if spec.name not in attrs and spec.required:
             raise InferError(f"{op.name} needs the attribute {spec.name}")
-        full[spec.name] = attrs[spec.name] if spec.name in attrs else spec.default  # pyright: ignore[reportArgumentType]
+        value = attrs[spec.name] if spec.name in attrs else spec.default
+        if not spec.admits(value):  # pyright: ignore[reportArgumentType]
+            raise InferError(f"{op.name}: {spec.name} must be of kind {spec.kind}, got {value!r}")
+        full[spec.name] = value  # pyright: ignore[reportArgumentType]
+    for name in attrs:
+        if name not in full:
+            raise InferError(f"{op.name} has no attribute {name}; it has {', '.join(sorted(full)) or 'none'}")
     return full
 
 
@@ -35,6 +38,7 @@ def infer(name: str, args: Types, attrs: Mapping[str, Attr], regions: Sequence[G
     """Result types of op `name`; InferError says why operands do not fit.
 
     A composite is any node with one region whose op is not in the table: its types are the region's.
+    A `loop` has one region, its body.
     """
     if name not in OPS:
         return _infer_composite(name, args, regions)
@@ -42,9 +46,10 @@ def infer(name: str, args: Types, attrs: Mapping[str, Attr], regions: Sequence[G
     if not row.accepts(len(args)):
         raise InferError(f"{name} takes {_arity(row)}, got {len(args)}")
     full = complete_attrs(row, attrs)
-    if regions:
-        full["region"] = regions[0].output_types  # pyright: ignore[reportArgumentType]
-    got = row.infer(args, full)
+    takes_region = name == "loop"
+    if len(regions) != takes_region:
+        raise InferError(f"{name} takes {'one region' if takes_region else 'no region'}, got {len(regions)}")
+    got = loop_types(args, full, *_signature(regions[0])) if takes_region else row.infer(args, full)
     if isinstance(got, str):
         raise InferError(f"{name}: {got}")
     return got
@@ -55,13 +60,18 @@ def _arity(row: Op) -> str:
     return f"{least} operand{'s' * (len(row.operands) != 1)} ({', '.join(row.operands)})"
 
 
+def _signature(region: Graph) -> tuple[Types, Types]:
+    """What a region takes and gives."""
+    return tuple(n.type for n in region.inputs), region.output_types
+
+
 def _infer_composite(name: str, args: Types, regions: Sequence[Graph]) -> Types:
     if len(regions) != 1:
         raise InferError(f"no op is called {name}")
-    takes = tuple(n.type for n in regions[0].inputs)
+    takes, gives = _signature(regions[0])
     if takes != args:
         raise InferError(f"{name} is defined for ({', '.join(map(str, takes))}), got ({', '.join(map(str, args))})")
-    return regions[0].output_types
+    return gives
 
 
 class Builder:

@@ -1,12 +1,13 @@
-"""Element types, one row each.
+"""Element types, one row each, and the one way to round to them.
 
 Knows NumPy and ml_dtypes. Must not know ops, shapes or targets.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -73,6 +74,11 @@ DTYPES: dict[str, DType] = {
 F64, F32, BF16, F16 = (DTYPES[n] for n in ("f64", "f32", "bf16", "f16"))
 I64, I32, I8, U8, BOOL = (DTYPES[n] for n in ("i64", "i32", "i8", "u8", "bool"))
 
+_LARGEST_DOUBLE = int(np.finfo(np.float64).max)
+NARROW_FLOATS = frozenset(d.numpy for d in DTYPES.values() if d.is_float and d.bits < 32)
+_FOUR_BITS = frozenset(d.numpy for d in DTYPES.values() if d.bits == 4)
+_Values: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[Any]]"
+
 _BY_NUMPY = {d.numpy: d for d in DTYPES.values()}
 
 
@@ -84,3 +90,44 @@ def dtype(name: str) -> DType:
 def from_numpy(numpy_type: np.dtype[np.generic]) -> DType | None:
     """The row stored as `numpy_type`, or None."""
     return _BY_NUMPY.get(np.dtype(numpy_type))
+
+
+def rounded(x: _Values, to: DType) -> _Values:
+    """`x` at `to`: floats to nearest even, integers modulo 2^bits. Not for float to integer.
+
+    Floats narrower than 32 bits are reached through f32, as ml_dtypes does for most of them. What is
+    beyond the greatest finite value becomes infinite; in f8e4m3, which has no infinity, NaN.
+    """
+    if x.dtype == to.numpy:
+        return x
+    with np.errstate(all="ignore"):
+        if to.numpy in NARROW_FLOATS and x.dtype not in NARROW_FLOATS:
+            x = x.astype(np.float32)
+        elif x.dtype in _FOUR_BITS:  # ml_dtypes has no cast between its two 4-bit types
+            x = x.astype(np.int64)
+        return x.astype(to.numpy)
+
+
+def int_range(d: DType) -> tuple[int, int]:
+    """Least and greatest value of an integer dtype."""
+    return (0, (1 << d.bits) - 1) if d.kind == "uint" else (-(1 << (d.bits - 1)), (1 << (d.bits - 1)) - 1)
+
+
+def extremes(d: DType) -> tuple[Any, Any]:
+    """Least and greatest value of a dtype; infinities where it has them."""
+    if not d.is_float:
+        return (False, True) if d.kind == "bool" else int_range(d)
+    infinite = np.isinf(np.array(np.inf, d.numpy).astype(np.float64))
+    greatest = math.inf if infinite else float(ml_dtypes.finfo(d.numpy).max)
+    return -greatest, greatest
+
+
+def holds(d: DType, value: float) -> bool:
+    """Whether the number `value` can be written at `d`: in range and whole for integers, 0 or 1 for bool.
+
+    Any number that is a double can be written at a float dtype; it is rounded.
+    """
+    if d.is_float:
+        return isinstance(value, float) or abs(value) <= _LARGEST_DOUBLE
+    low, high = extremes(d)
+    return low <= value <= high and value == int(value)

@@ -73,7 +73,7 @@ def load_machine(
     for text in overrides:
         _override(reading, table, text)
     name = _name(reading)
-    value = _read_table(reading, table, ())
+    value = _read_table(reading, table, raw, ())
     sources = _sources(reading, table)
     if reading.problems:
         raise DiagnosticError(reading.problems)
@@ -131,14 +131,16 @@ def _override(reading: _Reading, table: Table, text: str) -> None:
     try:
         value = _setting(table, path, written.strip())
     except (ValueError, RecursionError):
-        reading.problem("E0508", f"`{written.strip()}` is not a value", value_span, "values are written as in TOML")
+        message = f"`{written.strip()}` is not a value" if written.strip() else "no value after `=`"
+        reading.problem("E0508", message, value_span, "values are written as in TOML")
         return
-    holder: object = reading.raw
+    holder = reading.raw
     for part in path[:-1]:
-        holder = holder.setdefault(part, {})
-        if not isinstance(holder, dict):
+        inner: object = holder.setdefault(part, {})
+        if not isinstance(inner, dict):
             return  # The file has something else where the table belongs, which is told when it is read.
-    cast(Raw, holder)[path[-1]] = value
+        holder = cast(Raw, inner)
+    holder[path[-1]] = value
     reading.places[path] = Place(key_span, value_span)
     reading.set_by_user.add(path)
 
@@ -191,9 +193,8 @@ def _name(reading: _Reading) -> str:
     return ""
 
 
-def _read_table(reading: _Reading, table: Table, path: Path) -> object:
-    """The value of `table` from what the text has under `path`; None when a problem was found in it."""
-    raw = _raw_at(reading.raw, path)
+def _read_table(reading: _Reading, table: Table, raw: object, path: Path) -> object:
+    """The value of `table` from `raw`, what the text has under `path`; None when a problem was found in it."""
     if not isinstance(raw, dict):
         reading.problem("E0504", f"`{'.'.join(path)}` must be a table", reading.value_span(path))
         return None
@@ -213,7 +214,7 @@ def _read_table(reading: _Reading, table: Table, path: Path) -> object:
 
 def _read_node(reading: _Reading, node: Leaf | Table, raw: object, path: Path) -> object:
     if isinstance(node, Table):
-        return _read_table(reading, node, path)
+        return _read_table(reading, node, raw, path)
     if node.entries is not None:
         return _read_entries(reading, node, raw, path)
     value = _scalar(reading, node, raw, path)
@@ -228,7 +229,7 @@ def _read_entries(reading: _Reading, leaf: Leaf, raw: object, path: Path) -> obj
         reading.problem("E0504", message, reading.value_span(path))
         return None
     given = cast(Raw, raw)
-    allowed = {key: leaf for key in leaf.entries or filter(_ENTRY.fullmatch, given)}
+    allowed = dict.fromkeys(leaf.entries or filter(_ENTRY.fullmatch, given), leaf)
     _unknown_keys(reading, list(given), allowed, [], path)
     values: dict[str, Scalar | None] = {}
     for key in given:
@@ -332,17 +333,11 @@ def _given(raw: object) -> str:
     return "an array" if isinstance(raw, list) else "a date or time"
 
 
-def _raw_at(raw: Raw, path: Path) -> object:
-    value: object = raw
-    for part in path:
-        value = cast(Raw, value)[part]
-    return value
-
-
 def _sources(reading: _Reading, table: Table) -> dict[str, str]:
     """The source of each figure; tells tags that are missing, malformed or of no figure."""
     tags = dict(_tags(reading))
     used: set[str] = set()
+    untagged: list[str] = []
     sources: dict[str, str] = {}
     for key in reading.figures:
         path = tuple(key.split("."))
@@ -355,8 +350,9 @@ def _sources(reading: _Reading, table: Table) -> dict[str, str]:
         elif found in tags:
             sources[key] = tags[found]
         else:
-            _untagged(reading, key)
-    known = {key for key in keys_of(table)} | set(reading.figures)
+            untagged.append(key)
+    _untagged(reading, untagged)
+    known = set(keys_of(table)) | set(reading.figures)
     for key in tags:
         if key not in used and key not in known and key not in reading.unknown:
             problem = f"a source for `{key}`, which is no figure of this machine"
@@ -364,11 +360,14 @@ def _sources(reading: _Reading, table: Table) -> dict[str, str]:
     return sources
 
 
-def _untagged(reading: _Reading, key: str) -> None:
-    example = f'"{key}" = "guess: why"'
+def _untagged(reading: _Reading, keys: list[str]) -> None:
+    """Tell each of `keys` that it has no source; all at once when they are many, as in a file without [source]."""
     kinds = ", ".join(SOURCE_KINDS)
-    span = reading.key_span(tuple(key.split(".")))
-    reading.problem("E0506", f"`{key}` has no source", span, f"add `{example}` to [source]; the kinds are {kinds}")
+    for key in keys if len(keys) <= 3 else keys[:1]:
+        all_keys = f"{len(keys)} figures have no source: {', '.join(keys)}"
+        message = all_keys if len(keys) > 3 else f"`{key}` has no source"
+        help = f'add `"{key}" = "guess: why"` to [source]; the kinds are {kinds}'
+        reading.problem("E0506", message, reading.key_span(tuple(key.split("."))), help)
 
 
 def _tags(reading: _Reading) -> Iterable[tuple[str, str]]:

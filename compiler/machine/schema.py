@@ -13,7 +13,6 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-
 _SCALARS: tuple[type, ...] = (int, float, str, bool)
 
 

@@ -1,8 +1,8 @@
 """Contractions and reductions: matmul, conv, reduce_*, argmax, reduce_window.
 
-A matmul's or convolution's accumulation is the target's (`Context.contraction`). A sum accumulates
-in f64 over its axes laid last and contiguous, and rounds once, so it does not depend on tiling.
-An empty max is -inf (the least integer), an empty sum 0.
+A matmul's or convolution's accumulation is the target's (`Context.contraction`). A sum of floats
+accumulates in f64 over its axes laid last and contiguous and is rounded at the end, so that a result
+does not depend on what stands beside it. Sums start at +0: a sum of -0s is +0.
 """
 
 from __future__ import annotations
@@ -13,11 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import BOOL, I32, DType
+from ..dtypes import BOOL, I32, DType, extremes
 from ..types import TensorType
-from .elementwise import int_range
 from .movement import ints
-from .row import Axes, AttrMap, AttrSpec, Context, Entry, NDArray, Op, Types
+from .row import (
+    AttrMap,
+    AttrSpec,
+    Axes,
+    AxisKind,
+    Context,
+    Entry,
+    NDArray,
+    Op,
+    Types,
+    entries,
+    parallel,
+    whole,
+)
 
 
 def _infer_matmul(args: Types, attrs: AttrMap) -> Types | str:
@@ -40,21 +52,22 @@ def _infer_matmul(args: Types, attrs: AttrMap) -> Types | str:
 
 def _matmul(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
     a, b = args
-    if ctx.wide and types[0].dtype.is_float:
-        return (np.matmul(a, b),)
-    return (ctx.contraction.matmul(a, b, types[0].dtype, str(attrs["precision"])),)
+    return (_product(a, b, types[0].dtype, attrs, ctx),)
+
+
+def _product(a: NDArray, b: NDArray, out: DType, attrs: AttrMap, ctx: Context) -> NDArray:
+    with np.errstate(all="ignore"):
+        if ctx.wide and out.is_float:
+            return np.matmul(a, b)
+        return ctx.contraction.matmul(a, b, out, str(attrs["precision"]))
 
 
 def _matmul_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
-    a, b = args
-    out = results[0]
-    row = tuple(Entry(i) for i in range(out.rank))
-    k = Entry(out.rank)
+    (a, b), (out,) = args, results
+    row, k = entries(out.rank), Entry(out.rank)
     batch = row[:-2] if b.rank > 2 else ()
-    extents = (*out.shape, a.shape[-1])
-    return Axes(
-        extents, (*(("parallel",) * out.rank), "reduce"), ((*row[:-1], k), (*batch, k, row[-1])), (row,)
-    )
+    operands = ((*row[:-1], k), (*batch, k, row[-1]))
+    return Axes((*out.shape, a.shape[-1]), (*parallel(out.rank), "reduce"), operands, (row,))
 
 
 # ---- convolution and windows ---------------------------------------------------------------------
@@ -74,7 +87,8 @@ def _bad_window(attrs: AttrMap, rank: int) -> str | None:
     rows = _window_attrs(attrs)
     if any(len(r) != rank for r in rows):
         return f"strides, low, high and dilations need one entry for each of the {rank} spatial axes"
-    if min((*rows[0], *rows[3]), default=1) < 1 or min((*rows[1], *rows[2]), default=0) < 0:
+    strides, low, high, dilations = rows
+    if min((*strides, *dilations), default=1) < 1 or min((*low, *high), default=0) < 0:
         return "strides and dilations must be 1 or more, low and high 0 or more"
     return None
 
@@ -128,8 +142,7 @@ def _conv(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -
         lhs = np.ascontiguousarray(rows[(slice(None),) * (1 + rank) + (slice(g * per, (g + 1) * per),)])
         lhs = lhs.reshape(x.shape[0] * prod(out_spatial), per * prod(taps))
         rhs = w[g * (w.shape[0] // groups) : (g + 1) * (w.shape[0] // groups)].reshape(-1, lhs.shape[1]).T
-        wide = ctx.wide and t.dtype.is_float
-        parts.append(lhs @ rhs if wide else ctx.contraction.matmul(lhs, rhs, t.dtype, str(attrs["precision"])))
+        parts.append(_product(lhs, rhs, t.dtype, attrs, ctx))
     flat = np.concatenate(parts, 1).reshape(x.shape[0], *out_spatial, w.shape[0])
     return (np.moveaxis(flat, -1, 1),)
 
@@ -138,15 +151,12 @@ def _conv_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
     """Only the batch and, without groups, the output channels are parallel; the rest is whole."""
     x, w = args
     out = results[0]
-    channel = "parallel" if attrs["groups"] == 1 else "whole"
+    channel: AxisKind = "parallel" if attrs["groups"] == 1 else "whole"
     n = out.rank
     extents = (*out.shape, *x.shape[1:], *w.shape[1:])
-    kinds = ("parallel", channel, *(("whole",) * (len(extents) - 2)))
-    operands = (
-        (Entry(0), *(Entry(n + i) for i in range(n - 1))),
-        (Entry(1), *(Entry(2 * n - 1 + i) for i in range(n - 1))),
-    )
-    return Axes(extents, kinds, operands, (tuple(Entry(i) for i in range(n)),))  # pyright: ignore[reportArgumentType]
+    kinds = ("parallel", channel, *whole(len(extents) - 2))
+    operands = ((Entry(0), *entries(n - 1, n)), (Entry(1), *entries(n - 1, 2 * n - 1)))
+    return Axes(extents, kinds, operands, (entries(n),))
 
 
 def _infer_window(args: Types, attrs: AttrMap) -> Types | str:
@@ -165,27 +175,17 @@ def _infer_window(args: Types, attrs: AttrMap) -> Types | str:
 def _window(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
     (x,), window, t = args, ints(attrs["window"]), types[0]
     is_max = attrs["op"] == "max"
-    view = windows(x, window, attrs, _least(t.dtype) if is_max else 0)
+    view = windows(x, window, attrs, extremes(t.dtype)[0] if is_max else 0)
     return (_fold("max" if is_max else "sum", view, len(window), t.dtype, ctx),)
 
 
 def _window_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
     (x,), out = args, results[0]
     extents = (*out.shape, *x.shape[2:])
-    kinds = ("parallel", "parallel", *(("whole",) * (len(extents) - 2)))
-    operand = (Entry(0), Entry(1), *(Entry(out.rank + i) for i in range(x.rank - 2)))
-    return Axes(extents, kinds, (operand,), (tuple(Entry(i) for i in range(out.rank)),))  # pyright: ignore[reportArgumentType]
+    return Axes(extents, (*parallel(2), *whole(len(extents) - 2)), ((*entries(2), *entries(x.rank - 2, out.rank)),), (entries(out.rank),))
 
 
 # ---- reductions ----------------------------------------------------------------------------------
-
-
-def _least(d: DType) -> Any:
-    return False if d == BOOL else int_range(d)[0] if d.is_int else -np.inf
-
-
-def _most(d: DType) -> Any:
-    return True if d == BOOL else int_range(d)[1] if d.is_int else np.inf
 
 
 def _fold(kind: str, x: NDArray, last: int, d: DType, ctx: Context) -> NDArray:
@@ -197,7 +197,8 @@ def _fold(kind: str, x: NDArray, last: int, d: DType, ctx: Context) -> NDArray:
 
 
 def _fold_sum(x: NDArray, d: DType) -> NDArray:
-    return np.sum(x.astype(np.float64 if d.is_float else np.int64), axis=-1)
+    # numpy's own start is -0 or +0 by version; adding +0 makes it +0.
+    return np.sum(x.astype(np.float64 if d.is_float else np.int64), axis=-1) + 0
 
 
 def _fold_prod(x: NDArray, d: DType) -> NDArray:
@@ -205,19 +206,20 @@ def _fold_prod(x: NDArray, d: DType) -> NDArray:
 
 
 def _fold_max(x: NDArray, d: DType) -> NDArray:
-    return _signed_zero(x, np.max(x, axis=-1, initial=_least(d)), np.any) if d.is_float else np.max(x, axis=-1, initial=_least(d))
+    top = np.max(x, axis=-1, initial=extremes(d)[0])
+    return _signed_zero(x, top) if d.is_float else top
 
 
 def _fold_min(x: NDArray, d: DType) -> NDArray:
-    low = np.min(x, axis=-1, initial=_most(d))
-    return -_signed_zero(-x, -low, np.any) if d.is_float else low
+    low = np.min(x, axis=-1, initial=extremes(d)[1])
+    return -_signed_zero(-x, -low) if d.is_float else low
 
 
-def _signed_zero(x: NDArray, top: NDArray, any_of: Callable[..., Any]) -> NDArray:
-    """A zero maximum is +0 when any zero among the operands is +0."""
+def _signed_zero(x: NDArray, top: NDArray) -> NDArray:
+    """`top`, the maxima of `x`, with a zero being +0 when any zero of its operands is."""
     if not np.any(top == 0):
         return top
-    plus = any_of((x == 0) & ~np.signbit(x.astype(np.float64)), axis=-1)
+    plus = np.any((x == 0) & ~np.signbit(x.astype(np.float64)), axis=-1)
     return np.where(top == 0, np.where(plus, 0.0, -0.0), top).astype(top.dtype)
 
 
@@ -250,15 +252,32 @@ def _reduce(kind: str) -> Op:
         kept = [i for i in range(x.ndim) if i not in axes]
         return (_fold(kind, np.transpose(x, (*kept, *axes)), len(axes), types[0].dtype, ctx),)
 
-    return Op(f"reduce_{kind}", f"The {kind} over `axes`, which vanish.", ("x",), infer, run, _reduce_axes, "reduce",
-              (AttrSpec("axes", "ints"),), frozenset(("reduce",)))
+    doc, edges = _REDUCE_DOCS[kind]
+    return Op(f"reduce_{kind}", f"{doc} over `axes`, which vanish.", ("x",), infer, run, _reduce_axes, "reduce",
+              (AttrSpec("axes", "ints"),), frozenset(("reduce",)), edges)
+
+
+_REDUCE_DOCS = {
+    "sum": ("The sum", "Accumulated in f64 from +0, so an empty sum and a sum of -0s are +0. Integers wrap."),
+    "prod": ("The product", "Accumulated in f64, so that no partial product over- or underflows f32. An empty product is 1. "
+             "Integers wrap."),
+    "max": ("The greatest", "NaN if any is NaN; +0 is above -0. An empty max is -inf (f8e4m3: -448), the least integer."),
+    "min": ("The least", "NaN if any is NaN; -0 is below +0. An empty min is inf (f8e4m3: 448), the greatest integer."),
+    "and": ("Whether all hold", "True when empty."),
+    "or": ("Whether any holds", "False when empty."),
+}
 
 
 def _reduce_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
     (x,), axes = args, ints(attrs["axes"])
-    row = tuple(Entry(i) for i in range(x.rank))
-    kinds = tuple("reduce" if i in axes else "parallel" for i in range(x.rank))
-    return Axes(x.shape, kinds, (row,), (tuple(e for e in row if e.axis not in axes),))  # pyright: ignore[reportArgumentType]
+    return _without(x, axes, "reduce")
+
+
+def _without(x: TensorType, axes: tuple[int, ...], kind: AxisKind) -> Axes:
+    """The result has all axes of `x` but `axes`, which are of `kind`."""
+    row = entries(x.rank)
+    kinds: tuple[AxisKind, ...] = tuple(kind if i in axes else "parallel" for i in range(x.rank))
+    return Axes(x.shape, kinds, (row,), (tuple(e for e in row if e.axis not in axes),))
 
 
 def _infer_argmax(args: Types, attrs: AttrMap) -> Types | str:
@@ -271,14 +290,16 @@ def _infer_argmax(args: Types, attrs: AttrMap) -> Types | str:
 
 
 def _argmax(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
-    x = args[0].astype(np.float64) if types and args[0].dtype.kind not in "iub" else args[0]
-    return (np.argmax(x, attrs["axis"]).astype(np.int32),)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    (x,), axis = args, attrs["axis"]
+    assert isinstance(axis, int)
+    comparable = x if x.dtype.kind in "iub" else x.astype(np.float64)  # narrow floats and 4-bit integers, exactly
+    return (np.argmax(comparable, axis).astype(np.int32),)
 
 
 def _argmax_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
     axis = attrs["axis"]
     assert isinstance(axis, int)
-    return _reduce_axes(args, {"axes": (axis,)}, results)
+    return _without(args[0], (axis,), "whole")
 
 
 _WINDOW = tuple(AttrSpec(n, "ints") for n in ("strides", "low", "high", "dilations"))
@@ -288,18 +309,23 @@ ROWS: tuple[Op, ...] = (
         "matmul", "a[..B, M, K] @ b[..B, K, N], or @ b[K, N]; `dtype` is the result's, the operands' by default.",
         ("a", "b"), _infer_matmul, _matmul, _matmul_axes, "contract",
         (AttrSpec("precision", "str", "highest"), AttrSpec("dtype", "dtype", None)),
+        edges="Products and sums in an order and width that is the target's (the reference: f64), rounded to the result's "
+        "dtype. K = 0 gives +0. Integers wrap at the result's dtype.",
     ),
     Op(
         "conv", "x[N, C, …] convolved with w[O, C/groups, …] (cross-correlation, zero padding).", ("x", "w"),
         _infer_conv, _conv, _conv_axes, "contract",
         (*_WINDOW, AttrSpec("groups", "int", 1), AttrSpec("precision", "str", "highest")),
+        edges="As matmul, K running over channels, then taps in row-major order; padding takes part as zeros, so a NaN or "
+        "infinite weight meets them as NaN.",
     ),
     Op(
         "reduce_window", "The max or sum over windows of the spatial axes of x[N, C, …]; padding is neutral.", ("x",),
         _infer_window, _window, _window_axes, "reduce",
         (AttrSpec("op", "str"), AttrSpec("window", "ints"), *_WINDOW),
+        edges="As reduce_max and reduce_sum; a window of padding only is what those give when empty.",
     ),
     *map(_reduce, ("sum", "prod", "max", "min", "and", "or")),
-    Op("argmax", "Index of the first greatest element along `axis`; NaN is greatest.", ("x",), _infer_argmax, _argmax,
-       _argmax_axes, "reduce", (AttrSpec("axis", "int"),)),
+    Op("argmax", "Index of the first greatest element along `axis`.", ("x",), _infer_argmax, _argmax, _argmax_axes,
+       "reduce", (AttrSpec("axis", "int"),), edges="NaN is greatest; -0 = +0. An axis of size 0 is refused."),
 )

@@ -32,22 +32,31 @@ def body_inputs(args: Types, attrs: AttrMap) -> Types:
 
 
 def _infer(args: Types, attrs: AttrMap) -> Types | str:
-    """The body's output types arrive as `attrs["region"]`, put there by the table."""
+    """The types that say what goes in; what comes out is the body's, see `loop_types`."""
     n, carry, xs = loop_counts(attrs)
-    outs: object = attrs["region"]
-    assert isinstance(outs, tuple)
     if n < 0 or carry < 0 or xs < 0 or carry + xs > len(args):
         return f"{carry} carried values and {xs} xs do not fit {len(args)} operands"
     for t in args[carry : carry + xs]:
         if not t.rank or t.shape[0] != n:
             return f"xs need {n} elements along axis 0, got {t}"
-    for i, (before, after) in enumerate(zip(args[:carry], outs, strict=False)):
+    return args[:carry]
+
+
+def loop_types(args: Types, attrs: AttrMap, takes: Types, gives: Types) -> Types | str:
+    """Result types of a loop whose body takes and gives these types; a reason as text when they do not fit."""
+    n, carry, _ = loop_counts(attrs)
+    got = _infer(args, attrs)
+    if isinstance(got, str):
+        return got
+    given = body_inputs(args, attrs)
+    if takes != given:
+        return f"the body takes ({', '.join(map(str, takes))}) but is given ({', '.join(map(str, given))})"
+    if len(gives) < carry or not gives:
+        return f"the body returns {len(gives)} values; it must return the {carry} carried and one at least"
+    for i, (before, after) in enumerate(zip(args[:carry], gives, strict=False)):
         if before != after:
             return f"carried value {i} enters as {before} and leaves as {after}"
-    if len(outs) < carry:  # pyright: ignore[reportUnknownArgumentType]
-        return f"the body returns {len(outs)} values, fewer than the {carry} carried"  # pyright: ignore[reportUnknownArgumentType]
-    ys = tuple(t.with_shape((n, *t.shape)) for t in outs[carry:])  # pyright: ignore
-    return (*args[:carry], *ys)
+    return (*args[:carry], *(t.with_shape((n, *t.shape)) for t in gives[carry:]))
 
 
 def _eval(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
@@ -58,5 +67,6 @@ ROWS: tuple[Op, ...] = (
     Op(
         "loop", "Runs its body n times over carried values and stacked xs.", ("*values",), _infer, _eval, whole_axes,
         "control", (AttrSpec("n", "int"), AttrSpec("carry", "int"), AttrSpec("xs", "int")),
+        edges="n = 0 gives the carried values as they came and ys of no elements.",
     ),
 )

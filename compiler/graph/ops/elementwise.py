@@ -1,36 +1,34 @@
 """Elementwise rows: operands of one shape, each result rounded to its dtype.
 
-Narrow floats compute in f32; transcendental functions compute in f64 on contiguous data, so that a
-value never depends on where in an array it stands. NaN passes through max, min and clamp from
-either operand; max(+0, -0) = +0 and min(+0, -0) = -0. Integers wrap; integer division truncates,
-x / 0 = -1 and x rem 0 = x (as StableHLO's reference); MIN / -1 = MIN.
+Floats narrower than f32 compute in f32; transcendental functions compute in f64 on contiguous data,
+so that a value never depends on where in an array it stands. NaN passes through every float op but
+pow(x, 0) and pow(1, y), which are 1. Integers wrap; integer division truncates, x / 0 has all bits
+set and x rem 0 = x (as StableHLO's reference interpreter has them).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..dtypes import BOOL, DTYPES, DType
-from .row import AttrMap, AttrSpec, Context, Eval, NDArray, Op, Types, same_axes
-
-
-_NARROW_FLOATS = frozenset(d.numpy for d in DTYPES.values() if d.is_float and d.bits < 32)
+from ..dtypes import BOOL, NARROW_FLOATS, DType, int_range
+from .row import AttrMap, AttrSpec, Context, CostClass, Eval, Infer, NDArray, Op, Types, same_axes
 
 
 def _working(x: NDArray) -> NDArray:
     """`x` in the type its arithmetic is done in: f32 for narrow floats, itself otherwise."""
-    return x.astype(np.float32) if x.dtype in _NARROW_FLOATS else x
+    return x.astype(np.float32) if x.dtype in NARROW_FLOATS else x
 
 
 def _is_float(x: NDArray) -> bool:
-    return x.dtype.kind == "f" or x.dtype in _NARROW_FLOATS
+    return x.dtype.kind == "f" or x.dtype in NARROW_FLOATS
 
 
-def _needs(kinds: str, count: int) -> Callable[[Types, AttrMap], Types | str]:
-    """Type rule: `count` operands of one type whose kind is in `kinds` ("f", "i", "b")."""
+def _needs(kinds: str) -> Infer:
+    """Type rule: operands of one type whose kind is in `kinds` ("f", "i", "b")."""
 
     def infer(args: Types, attrs: AttrMap) -> Types | str:
         first = args[0]
@@ -47,8 +45,8 @@ def _needs(kinds: str, count: int) -> Callable[[Types, AttrMap], Types | str]:
     return infer
 
 
-def _to_bool(kinds: str) -> Callable[[Types, AttrMap], Types | str]:
-    same = _needs(kinds, 2)
+def _to_bool(kinds: str) -> Infer:
+    same = _needs(kinds)
 
     def infer(args: Types, attrs: AttrMap) -> Types | str:
         got = same(args, attrs)
@@ -74,15 +72,28 @@ def _apply_f64(fn: Callable[..., Any]) -> Eval:
     return run
 
 
-def _erf(x: NDArray) -> NDArray:
-    from scipy.special import erf  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+_ERF_OF_EACH = np.frompyfunc(math.erf, 1, 1)
 
-    return np.asarray(erf(x))
+
+def _erf(x: NDArray) -> NDArray:
+    return np.asarray(_ERF_OF_EACH(x), dtype=np.float64)
+
+
+def _sign(x: NDArray) -> NDArray:
+    return np.where(x == 0, x, np.sign(x))
 
 
 def _pow(x: NDArray, y: NDArray) -> NDArray:
-    # NumPy's scalar path gives -0 for (-0)**0.5; C and IEEE give +0, and so do we.
-    return np.where((x == 0) & (y > 0) & (np.abs(np.mod(y, 2)) != 1), 0.0, np.power(x, y))
+    """C's pow, and exactly x, x * x, 1 / x and sqrt(x) where y is 1, 2, -1 and 0.5.
+
+    The vector forms of np.power are off by an ulp even there, which would make x ** 2 = x * x a rule
+    of approximation; and they differ on (-0) ** 0.5, which C has as +0, and (-inf) ** 0.5, +inf.
+    """
+    z = np.where((x == 0) & (y > 0) & (np.abs(np.mod(y, 2)) != 1), 0.0, np.power(x, y))
+    z = np.where(y == 1, x, z)
+    z = np.where(y == 2, x * x, z)
+    z = np.where(y == -1, 1 / x, z)
+    return np.where((y == 0.5) & (x > 0), np.sqrt(np.abs(x)), z)
 
 
 def _maximum(x: NDArray, y: NDArray) -> NDArray:
@@ -123,26 +134,17 @@ def _convert(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context
     (x,), to = args, types[0].dtype
     if to.is_int and _is_float(x):
         return (_float_to_int(x, to),)
-    if to == BOOL:
-        return ((_working(x) != 0),)
-    if _is_float(x) and to.bits < 32 and x.dtype != np.float64:
-        x = _working(x)
-    with np.errstate(all="ignore"):
-        return (ctx.cast(x, to),)
+    return (_working(x) != 0,) if to == BOOL else (ctx.cast(x, to),)
 
 
 def _float_to_int(x: NDArray, to: DType) -> NDArray:
     """Truncates toward zero; out-of-range values saturate; NaN gives 0."""
     low, high = int_range(to)
     wide = np.trunc(x.astype(np.float64))
-    inside = np.where(np.isnan(wide) | (wide <= low) | (wide >= high), 0.0, wide).astype(np.int64 if low < 0 else np.uint64)
-    big = np.where(wide >= high, np.array(high, dtype=inside.dtype), inside)
-    return np.where(wide <= low, np.array(low, dtype=inside.dtype), big).astype(to.numpy)
-
-
-def int_range(d: DType) -> tuple[int, int]:
-    """Least and greatest value of an integer dtype."""
-    return (0, (1 << d.bits) - 1) if d.kind == "uint" else (-(1 << (d.bits - 1)), (1 << (d.bits - 1)) - 1)
+    exact = np.dtype(np.int64 if low < 0 else np.uint64)
+    inside = np.where(np.isnan(wide) | (wide <= low) | (wide >= high), 0.0, wide).astype(exact)
+    big = np.where(wide >= high, np.array(high, dtype=exact), inside)
+    return np.where(wide <= low, np.array(low, dtype=exact), big).astype(to.numpy)
 
 
 def _infer_convert(args: Types, attrs: AttrMap) -> Types | str:
@@ -164,69 +166,94 @@ def _select(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context)
 
 
 def _row(
-    name: str, doc: str, infer: Any, run: Eval, arity: int, cost: Any = "simple", traits: tuple[str, ...] = ()
+    name: str, doc: str, infer: Infer, run: Eval, arity: int, cost: CostClass = "simple", traits: tuple[str, ...] = (),
+    edges: str = "",
 ) -> Op:
     names = {1: ("x",), 2: ("x", "y")}[arity]
-    return Op(name, doc, names, infer, run, same_axes, cost, traits=frozenset(("elementwise", *traits)))
+    return Op(name, doc, names, infer, run, same_axes, cost, traits=frozenset(("elementwise", *traits)), edges=edges)
 
 
-def _unary(name: str, doc: str, fn: Callable[..., Any], kinds: str = "fi", wide: bool = False) -> Op:
-    cost = "transcendental" if wide else "simple"
-    return _row(name, doc, _needs(kinds, 1), _apply_f64(fn) if wide else _apply(fn), 1, cost)
+def _unary(name: str, doc: str, fn: Callable[..., Any], kinds: str, edges: str) -> Op:
+    return _row(name, doc, _needs(kinds), _apply(fn), 1, edges=edges)
 
 
-def _binary(name: str, doc: str, fn: Callable[..., Any], kinds: str = "fi", *traits: str) -> Op:
-    return _row(name, doc, _needs(kinds, 2), _apply(fn), 2, traits=traits)
+def _smooth(name: str, doc: str, fn: Callable[..., Any], edges: str) -> Op:
+    """A transcendental function of floats, computed in f64 and rounded."""
+    return _row(name, doc, _needs("f"), _apply_f64(fn), 1, "transcendental", edges=edges)
 
 
-def _compare(name: str, doc: str, fn: Callable[..., Any], kinds: str, *traits: str) -> Op:
-    return _row(name, doc, _to_bool(kinds), _apply(fn), 2, traits=("compare", *traits))
+def _binary(name: str, doc: str, fn: Callable[..., Any], kinds: str, edges: str, *traits: str) -> Op:
+    return _row(name, doc, _needs(kinds), _apply(fn), 2, traits=traits, edges=edges)
 
+
+def _compare(name: str, doc: str, fn: Callable[..., Any], kinds: str, edges: str, *traits: str) -> Op:
+    return _row(name, doc, _to_bool(kinds), _apply(fn), 2, traits=("compare", *traits), edges=edges)
+
+
+def _is_finite(args: Types, attrs: AttrMap) -> Types | str:
+    got = _needs("f")(args, attrs)
+    return got if isinstance(got, str) else (got[0].with_dtype(BOOL),)
+
+
+_WHOLE = "Infinities and -0 stay; -0.5 gives -0."
+_WRAPS = "Integers wrap."
+_NAN_IS_FALSE = "False where either is NaN; -0 = +0."
+_ZEROS = "The sign of zero is kept."
+_COMMUTES = ("commutative", "idempotent")
+_ADDS = ("commutative", "associative_reassoc")
 
 ROWS: tuple[Op, ...] = (
-    _unary("neg", "-x.", np.negative),
-    _unary("abs", "|x|; the least integer stays itself.", np.abs),
-    _unary("sign", "-1, 0 or 1 with the sign of x; NaN stays, -0 stays.", lambda x: np.where(x == 0, x, np.sign(x))),
-    _unary("floor", "Greatest integer not above x.", np.floor, "f"),
-    _unary("ceil", "Least integer not below x.", np.ceil, "f"),
-    _unary("round", "Nearest integer, ties to even.", np.rint, "f"),
-    _unary("exp", "e to the x.", np.exp, "f", wide=True),
-    _unary("expm1", "e to the x, less 1.", np.expm1, "f", wide=True),
-    _unary("log", "Natural logarithm; NaN below 0.", np.log, "f", wide=True),
-    _unary("log1p", "log(1 + x).", np.log1p, "f", wide=True),
-    _unary("sqrt", "Square root; NaN below 0.", np.sqrt, "f", wide=True),
-    _unary("rsqrt", "1 / sqrt(x); infinity at 0.", _rsqrt, "f", wide=True),
-    _unary("tanh", "Hyperbolic tangent.", np.tanh, "f", wide=True),
-    _unary("erf", "Error function.", _erf, "f", wide=True),
-    _unary("sin", "Sine.", np.sin, "f", wide=True),
-    _unary("cos", "Cosine.", np.cos, "f", wide=True),
-    _unary("not", "Logical not of bools, bitwise not of integers.", np.invert, "ib"),
-    _row("is_finite", "Whether x is neither infinite nor NaN.", lambda a, m: (a[0].with_dtype(BOOL),), _apply(np.isfinite), 1),
-    _binary("add", "x + y.", np.add, "fi", "commutative", "associative_reassoc"),
-    _binary("sub", "x - y.", np.subtract),
-    _binary("mul", "x * y.", np.multiply, "fi", "commutative", "associative_reassoc"),
-    _binary("div", "x / y.", _div),
-    _binary("rem", "Remainder with the sign of x.", _rem),
-    _row("pow", "x to the y.", _needs("f", 2), _apply_f64(_pow), 2, "transcendental"),
-    _binary("max", "The greater; NaN if either is.", _maximum, "fi", "commutative", "idempotent"),
-    _binary("min", "The lesser; NaN if either is.", _minimum, "fi", "commutative", "idempotent"),
-    _binary("and", "Logical or bitwise and.", np.bitwise_and, "ib", "commutative", "idempotent"),
-    _binary("or", "Logical or bitwise or.", np.bitwise_or, "ib", "commutative", "idempotent"),
-    _binary("xor", "Logical or bitwise exclusive or.", np.bitwise_xor, "ib", "commutative"),
-    _compare("eq", "x = y; false where either is NaN.", np.equal, "fib", "commutative"),
-    _compare("ne", "x != y; true where either is NaN.", np.not_equal, "fib", "commutative"),
-    _compare("lt", "x < y.", np.less, "fi"),
-    _compare("le", "x <= y.", np.less_equal, "fi"),
-    _compare("gt", "x > y.", np.greater, "fi"),
-    _compare("ge", "x >= y.", np.greater_equal, "fi"),
+    _unary("neg", "-x.", np.negative, "fi", "Zeros change sign. Integers wrap, the least one and unsigned ones too."),
+    _unary("abs", "|x|.", np.abs, "fi", "|-0| = +0. The least integer stays itself."),
+    _unary("sign", "-1, 0 or 1: the sign of x.", _sign, "fi", "A zero stays itself, -0 too; NaN stays."),
+    _unary("floor", "Greatest integer not above x.", np.floor, "f", "Infinities and -0 stay."),
+    _unary("ceil", "Least integer not below x.", np.ceil, "f", _WHOLE),
+    _unary("round", "Nearest integer, ties to even.", np.rint, "f", _WHOLE),
+    _smooth("exp", "e to the x.", np.exp, "exp(-inf) = 0; exp(+-0) = 1."),
+    _smooth("expm1", "e to the x, less 1.", np.expm1, "expm1(-inf) = -1. " + _ZEROS),
+    _smooth("log", "Natural logarithm.", np.log, "log(+-0) = -inf; NaN below 0."),
+    _smooth("log1p", "log(1 + x).", np.log1p, "log1p(-1) = -inf; NaN below -1. " + _ZEROS),
+    _smooth("sqrt", "Square root.", np.sqrt, "NaN below 0. " + _ZEROS),
+    _smooth("rsqrt", "1 / sqrt(x).", _rsqrt, "rsqrt(+-0) = +-inf; rsqrt(inf) = 0; NaN below 0."),
+    _smooth("tanh", "Hyperbolic tangent.", np.tanh, "tanh(+-inf) = +-1. " + _ZEROS),
+    _smooth("erf", "Error function.", _erf, "erf(+-inf) = +-1. " + _ZEROS),
+    _smooth("sin", "Sine.", np.sin, "NaN at infinities. " + _ZEROS),
+    _smooth("cos", "Cosine.", np.cos, "NaN at infinities."),
+    _unary("not", "Logical not of bools, bitwise not of integers.", np.invert, "ib", ""),
+    _row("is_finite", "Whether x is neither infinite nor NaN.", _is_finite, _apply(np.isfinite), 1),
+    _binary("add", "x + y.", np.add, "fi", _WRAPS, *_ADDS),
+    _binary("sub", "x - y.", np.subtract, "fi", _WRAPS),
+    _binary("mul", "x * y.", np.multiply, "fi", _WRAPS, *_ADDS),
+    _binary("div", "x / y; of integers, truncated toward zero.", _div, "fi",
+            "Floats as IEEE 754: x / 0 is infinite, 0 / 0 NaN. Integers: x / 0 has all bits set (-1 if signed); "
+            "the least one / -1 is itself."),
+    _binary("rem", "Remainder of that division, with the sign of x.", _rem, "fi",
+            "Floats: exact, as C's fmod; NaN where x is infinite or y is 0; x where y is infinite. "
+            "Integers: x rem 0 = x; the least one rem -1 = 0."),
+    _row("pow", "x to the y.", _needs("f"), _apply_f64(_pow), 2, "transcendental",
+         edges="As C's pow: 1 where y is 0 or x is 1, NaN or not; (+-0)^y is +-0 or +-inf for odd y, else +0 or +inf; "
+         "NaN for x below 0 and y not whole. Exactly x, x * x, 1 / x, sqrt(x) where y is 1, 2, -1, and 0.5 with x > 0."),
+    _binary("max", "The greater.", _maximum, "fi", "NaN if either is; max(+0, -0) = +0.", *_COMMUTES),
+    _binary("min", "The lesser.", _minimum, "fi", "NaN if either is; min(+0, -0) = -0.", *_COMMUTES),
+    _binary("and", "Logical or bitwise and.", np.bitwise_and, "ib", "", *_COMMUTES),
+    _binary("or", "Logical or bitwise or.", np.bitwise_or, "ib", "", *_COMMUTES),
+    _binary("xor", "Logical or bitwise exclusive or.", np.bitwise_xor, "ib", "", "commutative"),
+    _compare("eq", "x = y.", np.equal, "fib", _NAN_IS_FALSE, "commutative"),
+    _compare("ne", "x differs from y.", np.not_equal, "fib", "True where either is NaN; -0 = +0.", "commutative"),
+    _compare("lt", "x < y.", np.less, "fi", _NAN_IS_FALSE),
+    _compare("le", "x <= y.", np.less_equal, "fi", _NAN_IS_FALSE),
+    _compare("gt", "x > y.", np.greater, "fi", _NAN_IS_FALSE),
+    _compare("ge", "x >= y.", np.greater_equal, "fi", _NAN_IS_FALSE),
     Op(
         "select", "x where cond holds, else y.", ("cond", "x", "y"), _infer_select, _select, same_axes, "simple",
-        traits=frozenset(("elementwise",)),
+        traits=frozenset(("elementwise",)), edges="The operand not taken has no influence, NaN or not.",
     ),
     Op(
-        "convert", "x at another dtype: floats round to nearest even; float to integer truncates, saturates, NaN is 0.",
+        "convert", "x at another dtype: to a float, rounded to nearest even; to an integer, truncated toward zero.",
         ("x",), _infer_convert, _convert, same_axes, "simple", (AttrSpec("dtype", "dtype"),),
         frozenset(("elementwise",)),
+        edges="f64 and integers reach floats narrower than f32 through f32. Beyond the greatest finite value: infinity; "
+        "in f8e4m3, which has none, NaN. Float to integer saturates, and NaN gives 0. Integer to integer wraps. "
+        "To bool: x is not 0, so true for NaN.",
     ),
 )
-

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..dtypes import DType
-from ..graph import Attr
+from ..dtypes import DType, rounded
+from ..graph import Array, Attr
 from ..types import TensorType
 
-NDArray: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.generic]]"
+NDArray: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[Any]]"
 AttrMap: TypeAlias = Mapping[str, Attr]
 Types: TypeAlias = tuple[TensorType, ...]
 
 AttrKind = Literal["int", "ints", "float", "bool", "str", "dtype", "number", "array"]
+AxisKind: TypeAlias = Literal["parallel", "reduce", "whole"]
 CostClass = Literal["leaf", "view", "move", "simple", "transcendental", "contract", "reduce", "gather", "control"]
 
 
@@ -37,19 +38,44 @@ class AttrSpec(NamedTuple):
     def required(self) -> bool:
         return self.default is object
 
+    def admits(self, value: Attr) -> bool:
+        """Whether `value` is of this attribute's kind; None only where None is the default."""
+        return _KINDS[self.kind](value) or (value is None and self.default is None)
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_ints(value: Attr) -> bool:
+    return isinstance(value, tuple) and all(map(_is_int, value))
+
+
+_KINDS: Mapping[AttrKind, Callable[[Attr], bool]] = {
+    "int": _is_int,
+    "ints": _is_ints,
+    "float": lambda value: isinstance(value, float) or _is_int(value),
+    "bool": lambda value: isinstance(value, bool),
+    "str": lambda value: isinstance(value, str),
+    "dtype": lambda value: isinstance(value, DType),
+    "number": lambda value: isinstance(value, int | float),
+    "array": lambda value: isinstance(value, Array),
+}
+
 
 class Contraction:
     """How a target multiplies matrices: `matmul` of [..B, M, K] by [..B, K, N] at `out` dtype.
 
-    This one is the reference: exact products summed in f64, rounded once.
+    This one is the reference: products and sums in f64, in no order that is promised, then rounded to
+    `out`; integers modulo 2^64, then wrapped to `out`. A sum of no products, or of -0s, is +0.
     """
 
     name = "reference"
 
     def matmul(self, a: NDArray, b: NDArray, out: DType, precision: str) -> NDArray:
-        if a.dtype.kind in "iub":
-            return np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(out.numpy)
-        return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(out.numpy)
+        wide = np.float64 if out.is_float else np.int64
+        with np.errstate(all="ignore"):
+            return rounded(np.matmul(a.astype(wide), b.astype(wide)), out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +87,9 @@ class Context:
 
     def cast(self, x: NDArray, dtype: DType) -> NDArray:
         """`x` rounded to `dtype` (to f64 instead when floats are widened)."""
-        target = np.dtype(np.float64) if self.wide and dtype.is_float else dtype.numpy
-        return x if x.dtype == target else x.astype(target)
+        if self.wide and dtype.is_float:
+            return x if x.dtype == np.float64 else x.astype(np.float64)
+        return rounded(x, dtype)
 
 
 class Entry(NamedTuple):
@@ -80,10 +107,15 @@ class Axes:
     slices of every result that carries it), `reduce` (no result carries it) or `whole` (the op needs
     all of it at once). `operands` and `results` say for each axis of each tensor which iteration axis
     it runs with; None for a size-1 axis that is broadcast.
+
+    The law of a parallel axis: cut it to the steps start … stop, that is every axis that runs with it
+    to the elements start * scale … stop * scale; then the op on the cut operands, its shape attributes
+    cut alike, gives exactly the cut results. A reduce axis may be cut too; the parts are then combined
+    by the op's own operation.
     """
 
     extents: tuple[int, ...]
-    kinds: tuple[Literal["parallel", "reduce", "whole"], ...]
+    kinds: tuple[AxisKind, ...]
     operands: tuple[tuple[Entry | None, ...], ...]
     results: tuple[tuple[Entry | None, ...], ...]
 
@@ -95,7 +127,11 @@ AxesRule: TypeAlias = Callable[[Types, AttrMap, Types], Axes]
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One row. `operands` are names; the last may start with `*` (variadic, one or more)."""
+    """One row. `operands` are names; the last may start with `*` (variadic, one or more).
+
+    `doc` says what it computes in a sentence, `edges` what it does with NaN, infinities, signed
+    zeros, overflow and empty axes where that does not follow from `doc`.
+    """
 
     name: str
     doc: str
@@ -106,6 +142,7 @@ class Op:
     cost: CostClass
     attrs: tuple[AttrSpec, ...] = ()
     traits: frozenset[str] = frozenset()
+    edges: str = ""
 
     @property
     def variadic(self) -> bool:
@@ -120,18 +157,32 @@ def whole_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
     """The axes of an op that nothing can be said about: every axis whole."""
     extents: list[int] = []
 
-    def entries(t: TensorType) -> tuple[Entry | None, ...]:
-        start = len(extents)
+    def fresh(t: TensorType) -> tuple[Entry | None, ...]:
         extents.extend(t.shape)
-        return tuple(Entry(start + i) for i in range(t.rank))
+        return entries(t.rank, len(extents) - t.rank)
 
-    operands = tuple(map(entries, args))
-    outs = tuple(map(entries, results))
-    return Axes(tuple(extents), ("whole",) * len(extents), operands, outs)
+    operands = tuple(map(fresh, args))
+    outs = tuple(map(fresh, results))
+    return Axes(tuple(extents), whole(len(extents)), operands, outs)
+
+
+def parallel(count: int) -> tuple[AxisKind, ...]:
+    """`count` parallel axes."""
+    return ("parallel",) * count
+
+
+def whole(count: int) -> tuple[AxisKind, ...]:
+    """`count` axes that are needed all at once."""
+    return ("whole",) * count
+
+
+def entries(count: int, first: int = 0) -> tuple[Entry, ...]:
+    """The row of a tensor whose `count` axes run with iteration axes first, first + 1, …"""
+    return tuple(Entry(first + i) for i in range(count))
 
 
 def same_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
     """The axes of an elementwise op: every operand and result runs with the same parallel axes."""
     shape = results[0].shape
-    row = tuple(Entry(i) for i in range(len(shape)))
-    return Axes(shape, ("parallel",) * len(shape), (row,) * len(args), (row,) * len(results))
+    row = entries(len(shape))
+    return Axes(shape, parallel(len(shape)), (row,) * len(args), (row,) * len(results))

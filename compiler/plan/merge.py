@@ -1,0 +1,273 @@
+"""The search for kernels: from one kernel an op to fewer, by the greatest gain first.
+
+Priority fusion (the method of XLA's pass of that name): every pair of neighbours has a gain, the
+seconds of the kernels before less those after, asked of the target on the joined body; the best
+positive one is taken and its neighbours are priced again. Besides joining, a cheap producer may be
+copied into its readers. Kernels may write several values; a set of kernels is joined only if no
+path leads out of it and back. Must not know any one target, nor names or texts.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from .anatomy import Anatomy, contracts
+from .pricing import Pricer
+from .target import KernelCost, Reason, Refusal
+
+_MOST_SIBLINGS = 4  # readers of the same value that are tried as one kernel: pairs grow with the square
+_MOST_COPIES = 8  # readers that a producer is copied into
+_MOST_BETWEEN = 6  # kernels that a joining may sweep up to stay convex
+_LOOP_COST = KernelCost(0.0, {}, 0, 0, 0)  # a loop is no kernel; its body is priced on its own
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A kernel in the making: the positions it computes, those of them it alone writes, the values written."""
+
+    ops: frozenset[int]
+    owned: frozenset[int]
+    writes: tuple[int, ...]
+    cost: KernelCost
+    fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Groups out, groups in, and the seconds that saves."""
+
+    gain: float
+    removed: tuple[int, ...]
+    made: tuple[Group, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Why a move cannot be made."""
+
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A move to be: `join` of groups, or `copy` of the first group into the others."""
+
+    kind: Literal["join", "copy"]
+    groups: tuple[int, ...]
+
+
+class Unplannable(Exception):
+    """An op that the target cannot run even alone: its position, and the target's reason."""
+
+    def __init__(self, position: int, refusal: Refusal) -> None:
+        super().__init__(refusal.detail)
+        self.position, self.refusal = position, refusal
+
+
+class Fusion:
+    """Groups that together cover a graph, and the moves between them. `run` makes them fewer."""
+
+    def __init__(self, a: Anatomy, pricer: Pricer) -> None:
+        self.a, self.pricer = a, pricer
+        self.names = pricer.expressions(a.graph)
+        self.groups: dict[int, Group] = {}
+        self.owner: dict[int, int] = {}
+        self.readers: dict[int, set[int]] = {v: set() for v in a.position}
+        self._next = 0
+        self._sources = {i: frozenset(b for v in n.args for b in a.bases[v]) for i, n in enumerate(a.graph.nodes)}
+        users = {b for i in self._parts() for b in self._sources[i]}
+        for i in self._parts():
+            self._put(self._single(i, users))
+
+    def run(self) -> None:
+        """Takes the best move until none pays."""
+        heap: list[tuple[float, tuple[int, ...], Recipe]] = []
+        seen: set[Recipe] = set()
+        self._offer(heap, seen, list(self.groups))
+        while heap:
+            gain, _, recipe = heapq.heappop(heap)
+            if any(g not in self.groups for g in recipe.groups):
+                continue
+            move = self.evaluate(recipe)
+            if isinstance(move, Blocked) or move.gain <= 0:
+                continue
+            if move.gain < -gain:  # something changed since it was offered: it waits for its turn
+                heapq.heappush(heap, (-move.gain, self._order(recipe), recipe))
+                continue
+            self._offer(heap, seen, self._apply(move))
+
+    # ---- moves -----------------------------------------------------------------------------------
+
+    def evaluate(self, recipe: Recipe) -> Move | Blocked:
+        """What the move would save, or why it cannot be."""
+        if any(self.groups[g].fixed for g in recipe.groups):
+            return Blocked("illegal", "a loop is not joined with what stands outside it")
+        return self._join(recipe.groups) if recipe.kind == "join" else self._copy(recipe.groups[0], recipe.groups[1:])
+
+    def _join(self, gids: tuple[int, ...]) -> Move | Blocked:
+        between = self._between(gids)
+        if any(self.groups[g].fixed for g in between) or len(between) > _MOST_BETWEEN:
+            return Blocked("illegal", "a path leads out of the two and back in")
+        gids = (*gids, *sorted(between))
+        ops = frozenset[int]().union(*(self.groups[g].ops for g in gids))
+        owned = frozenset[int]().union(*(self.groups[g].owned for g in gids))
+        return self._replace(gids, ((ops, owned, self._outside(owned, set(gids))),))
+
+    def _copy(self, producer: int, into: tuple[int, ...]) -> Move | Blocked:
+        """The producer's part that each reader needs is computed in it again; what is left of the producer stays."""
+        group = self.groups[producer]
+        if any(contracts(self.a.graph.nodes[i]) for i in group.ops):
+            return Blocked("multi_use", "the producer holds a contraction, which is not computed twice")
+        left = self._outside(group.owned, {producer, *into})
+        made: list[tuple[frozenset[int], frozenset[int], tuple[int, ...]]] = []
+        orphans = frozenset[int]() if left else group.owned
+        for gid in into:
+            reader = self.groups[gid]
+            ops = reader.ops | self._part(group.ops, (b for i in reader.ops for b in self._sources[i]))
+            owned = reader.owned | (orphans & ops)
+            orphans -= ops
+            made.append((ops, owned, reader.writes))
+        if left:
+            made.append((self._part(group.ops, left), group.owned, left))
+        return self._replace((producer, *into), made)
+
+    def _replace(
+        self, gids: tuple[int, ...], made: Iterable[tuple[frozenset[int], frozenset[int], tuple[int, ...]]]
+    ) -> Move | Blocked:
+        groups: list[Group] = []
+        for ops, owned, writes in made:
+            price = self.pricer.kernel(self.a, self.names, ops, writes)
+            if isinstance(price, Refusal):
+                return Blocked(price.reason, price.detail)
+            groups.append(Group(ops, owned & ops, writes, price))
+        gain = sum(self.groups[g].cost.seconds for g in gids) - sum(g.cost.seconds for g in groups)
+        return Move(gain, gids, tuple(groups))
+
+    def _part(self, ops: frozenset[int], values: Iterable[int]) -> frozenset[int]:
+        """Those of `ops` that `values` need."""
+        part: set[int] = set()
+        stack = [i for i in (self.a.position[v] for v in values) if i in ops]
+        while stack:
+            i = stack.pop()
+            if i in part:
+                continue
+            part.add(i)
+            stack += [j for j in (self.a.position[b] for b in self._sources[i]) if j in ops]
+        return frozenset(part)
+
+    def _outside(self, owned: Collection[int], gids: set[int]) -> tuple[int, ...]:
+        """Values made at `owned` that others than `gids` need, in order."""
+        a = self.a
+        values = (v for i in sorted(owned) for v in a.graph.nodes[i].outs)
+        return tuple(v for v in values if v in a.resident or not self.readers[v] <= gids)
+
+    # ---- the graph of groups ---------------------------------------------------------------------
+
+    def reads(self, group: Group) -> frozenset[int]:
+        """Values in main memory that `group` reads."""
+        found = frozenset[int]().union(*(self._sources[i] for i in group.ops))
+        return frozenset(v for v in found if self.a.position[v] not in group.ops)
+
+    def successors(self, gid: int) -> set[int]:
+        """Groups that read what `gid` writes."""
+        return {r for v in self.groups[gid].writes for r in self.readers[v]}
+
+    def _between(self, gids: Sequence[int]) -> set[int]:
+        """Groups outside `gids` on a path from one of them to another."""
+        inside = set(gids)
+        last = max(i for g in gids for i in self.groups[g].ops)  # a path to position i starts below i
+        ahead: dict[int, set[int]] = {}
+        stack = [s for g in gids for s in self.successors(g) - inside]
+        while stack:
+            g = stack.pop()
+            if g in ahead or min(self.groups[g].ops) > last:
+                continue
+            ahead[g] = self.successors(g)
+            stack += ahead[g] - inside
+        found: set[int] = set()
+        grown = True
+        while grown:
+            more = {g for g, after in ahead.items() if g not in found and not after.isdisjoint(inside | found)}
+            found |= more
+            grown = bool(more)
+        return found
+
+    def _parts(self) -> list[int]:
+        loops = (i for i, r in enumerate(self.a.roles) if r == "loop")
+        return sorted((*self.a.points, *loops))
+
+    def _single(self, i: int, users: set[int]) -> Group:
+        node = self.a.graph.nodes[i]
+        alone = frozenset((i,))
+        if self.a.roles[i] == "loop":
+            return Group(alone, alone, node.outs, _LOOP_COST, fixed=True)
+        writes = tuple(v for v in node.outs if v in users or v in self.a.resident)
+        price = self.pricer.kernel(self.a, self.names, alone, writes)
+        if isinstance(price, Refusal):
+            raise Unplannable(i, price)
+        return Group(alone, alone, writes, price)
+
+    def _put(self, group: Group) -> int:
+        gid, self._next = self._next, self._next + 1
+        self.groups[gid] = group
+        self.owner.update(dict.fromkeys(group.owned, gid))
+        for v in self.reads(group):
+            self.readers[v].add(gid)
+        return gid
+
+    def _apply(self, move: Move) -> list[int]:
+        for gid in move.removed:
+            for v in self.reads(self.groups.pop(gid)):
+                self.readers[v].discard(gid)
+        return [self._put(g) for g in move.made]
+
+    # ---- offers ----------------------------------------------------------------------------------
+
+    def _offer(self, heap: list[tuple[float, tuple[int, ...], Recipe]], seen: set[Recipe], gids: Sequence[int]) -> None:
+        for gid in gids:
+            for recipe in self._recipes(gid):
+                if recipe in seen:
+                    continue
+                seen.add(recipe)
+                move = self.evaluate(recipe)
+                if isinstance(move, Move) and move.gain > 0:
+                    heapq.heappush(heap, (-move.gain, self._order(recipe), recipe))
+
+    def _recipes(self, gid: int) -> Iterator[Recipe]:
+        group = self.groups[gid]
+        if group.fixed:
+            return
+        producers = {self.owner[p] for p in map(self.a.position.__getitem__, self.reads(group)) if p in self.owner}
+        for p in sorted(producers):
+            yield Recipe("join", (p, gid))
+            yield from self._copies(p, (gid,))
+        readers = self.successors(gid)
+        for r in sorted(readers):
+            yield Recipe("join", (gid, r))
+            yield from self._copies(gid, (r,))
+        if 1 < len(readers) <= _MOST_COPIES:
+            yield from self._copies(gid, tuple(sorted(readers)))
+        yield from (Recipe("join", (min(gid, s), max(gid, s))) for s in self._siblings(gid))
+
+    def _copies(self, producer: int, into: tuple[int, ...]) -> Iterator[Recipe]:
+        readers = self.successors(producer)
+        if self.groups[producer].fixed or len(readers) < 2:
+            return
+        yield Recipe("copy", (producer, *into))
+        if len(into) < len(readers) <= _MOST_COPIES:
+            yield Recipe("copy", (producer, *sorted(readers)))
+
+    def _siblings(self, gid: int) -> list[int]:
+        """The nearest other readers of what `gid` reads."""
+        near = min(self.groups[gid].ops)
+        found = {r for v in self.reads(self.groups[gid]) for r in self.readers[v]} - {gid}
+        return sorted(found, key=lambda r: (abs(min(self.groups[r].ops) - near), min(self.groups[r].ops), r))[:_MOST_SIBLINGS]
+
+    def _order(self, recipe: Recipe) -> tuple[int, ...]:
+        """Where a recipe stands among equal gains: by place in the graph; joins before copies."""
+        places = (min(self.groups[g].ops) for g in recipe.groups)
+        return (recipe.kind == "copy", *places, len(self.groups[recipe.groups[0]].ops))

@@ -1,0 +1,91 @@
+"""A kernel body as this machine wants it: composites expanded, convolutions as matrix products.
+
+Keeps meaning bit for bit: a convolution is the same matmul over (channel, window) that the reference
+evaluator multiplies. Must not know tiles, addresses or time.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+
+from ...compiler.graph import Builder, Graph, Node, expand, live, renumber
+from ...compiler.graph.ops.movement import ints
+
+
+@lru_cache(maxsize=512)
+def prepare(body: Graph) -> Graph:
+    """`body` without composites, convolutions and empty contractions; values numbered in order.
+
+    An output that is an input becomes a copy of it.
+    """
+    whole = expand(body)
+    b = Builder(whole.name)
+    names: dict[int, int] = {}
+    for n in whole.nodes:
+        names.update(zip(n.outs, _node(b, n, [names[a] for a in n.args], whole), strict=True))
+    outputs = [names[v] for v in whole.outputs]
+    inputs = {names[n.out] for n in whole.inputs}
+    outputs = [b.one("reshape", v, shape=b.types[v].shape) if v in inputs else v for v in outputs]
+    return renumber(live(b.finish(outputs, whole.output_names)))
+
+
+def _node(b: Builder, n: Node, args: list[int], whole: Graph) -> tuple[int, ...]:
+    if n.op == "conv":
+        return (_conv(b, n, args[0], args[1], whole),)
+    if n.op == "matmul" and whole.types[n.args[0]].shape[-1] == 0:
+        return (b.full(0, n.type.dtype, n.type.shape, loc=n.loc),)
+    return b.add(n.op, args, dict(n.attrs), regions=n.regions, loc=n.loc)
+
+
+def _conv(b: Builder, n: Node, x: int, w: int, g: Graph) -> int:
+    """conv as patches @ weights; rows are (batch, *out), K is (channel, *window) as in the op's meaning."""
+    groups, out = n.attr("groups"), n.type.shape
+    assert isinstance(groups, int)
+    taps = g.types[n.args[1]].shape[2:]
+    per = g.types[n.args[0]].shape[1] // groups
+    wide = per * prod(taps)
+    if wide == 0 or n.type.size == 0:
+        return b.full(0, n.type.dtype, out, loc=n.loc)
+    patches = _patches(b, n, x, taps, out[2:])  # [N, *out, C, taps]
+    rows, parts, per_out = out[0] * prod(out[2:]), [], out[1] // groups
+    for i in range(groups):
+        lhs = b.one("reshape", _cut(b, patches, -2, i * per, per), shape=(rows, wide), loc=n.loc)
+        rhs = b.one("reshape", _cut(b, w, 0, i * per_out, per_out), shape=(per_out, wide), loc=n.loc)
+        rhs = b.one("transpose", rhs, perm=(1, 0), loc=n.loc)
+        parts.append(b.one("matmul", lhs, rhs, precision=n.attr("precision"), loc=n.loc))
+    flat = parts[0] if groups == 1 else b.add("concat", parts, {"axis": 1}, loc=n.loc)[0]
+    back = b.one("reshape", flat, shape=(out[0], *out[2:], out[1]), loc=n.loc)
+    return b.one("transpose", back, perm=(0, len(out) - 1, *range(1, len(out) - 1)), loc=n.loc)
+
+
+def _patches(b: Builder, n: Node, x: int, taps: tuple[int, ...], out: tuple[int, ...]) -> int:
+    """[N, *out, C, taps]: one strided slice of the padded input for each tap, side by side."""
+    strides, low, high, dilations = (ints(n.attr(k)) for k in ("strides", "low", "high", "dilations"))
+    if any((*low, *high)):
+        x = b.one("pad", x, low=(0, 0, *low), high=(0, 0, *high), value=0, loc=n.loc)
+    shape = b.types[x].shape
+    order = (0, *range(2, len(shape)), 1)
+    slices: list[int] = []
+    for tap in range(prod(taps)):
+        at = [dilations[i] * ((tap // prod(taps[i + 1 :])) % taps[i]) for i in range(len(taps))]
+        stops = [a + (o - 1) * s + 1 for a, o, s in zip(at, out, strides, strict=True)]
+        part = b.one(
+            "slice", x, starts=(0, 0, *at), stops=(shape[0], shape[1], *stops), steps=(1, 1, *strides), loc=n.loc
+        )
+        turned = b.one("transpose", part, perm=order, loc=n.loc)
+        slices.append(b.one("reshape", turned, shape=(*b.types[turned].shape, 1), loc=n.loc))
+    return slices[0] if len(slices) == 1 else b.add("concat", slices, {"axis": len(shape)}, loc=n.loc)[0]
+
+
+def _cut(b: Builder, x: int, axis: int, start: int, size: int) -> int:
+    shape = b.types[x].shape
+    axis %= len(shape)
+    if size == shape[axis]:
+        return x
+    return b.one(
+        "slice", x,
+        starts=tuple(start if i == axis else 0 for i in range(len(shape))),
+        stops=tuple(start + size if i == axis else d for i, d in enumerate(shape)),
+        steps=(1,) * len(shape),
+    )

@@ -1,0 +1,326 @@
+"""A tile's body as stages: vector work, matrix products and row gathers, in the order they run.
+
+Levels alternate: even levels are vector stages, odd levels matrix products and gathers; a value's
+level is the first at which it can be had. Views cost nothing: they are copied into each vector body
+that reads them, and are addressings of a buffer for a matrix product. What crosses a stage is a
+*key*: a value in one of its forms (`tile` at its dtype, `acc` the f32 sums of a matrix product,
+`part0..2` the bf16 parts of an f32 operand). Must not know addresses or time.
+
+A vector node that hangs only on kernel inputs sinks to its first reader's level, so that nothing is
+held in VMEM over a matrix product that could be made after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from ...compiler.graph import Builder, Graph, Node, TensorType
+from ...compiler.graph.dtypes import F32
+from .numerics import passes, split_body
+from .strided import Box, element_bytes, padded, view_of
+
+Form = Literal["tile", "acc", "part0", "part1", "part2"]
+PARTS: tuple[Form, ...] = ("part0", "part1", "part2")
+
+
+class Key(NamedTuple):
+    """A value of the tile body in the form in which it lies in VMEM."""
+
+    value: int
+    form: Form
+
+
+class Operand(NamedTuple):
+    """A matrix operand: the buffers it lies in (one a part) and its addressing in each."""
+
+    keys: tuple[Key, ...]
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of a tile. `period`: it runs every `period` grid steps (its results hold in between).
+
+    vector: `body` maps `reads` to `writes`. matmul: `operands` are (lhs, rhs), `node` the op. gather:
+    `reads` is the index key; the table is the kernel input `node.args[0]`.
+    """
+
+    kind: Literal["vector", "matmul", "gather"]
+    level: int
+    period: int
+    reads: tuple[Key, ...]
+    writes: tuple[Key, ...]
+    node: Node | None = None
+    body: Graph | None = None
+    operands: tuple[Operand, ...] = ()
+
+
+@dataclass(slots=True)
+class _State:
+    body: Graph
+    periods: Mapping[int, int]
+    level: dict[int, int] = field(default_factory=dict[int, int])
+    forced: set[int] = field(default_factory=set[int])
+    operands: dict[int, tuple[Operand, Operand]] = field(default_factory=dict[int, tuple[Operand, Operand]])
+
+
+_LEAVES = ("full", "iota", "constant")
+_VIEWS = ("reshape", "transpose", "slice", "broadcast")
+
+
+def is_gather(body: Graph, node: Node) -> bool:
+    """A take of whole rows of a table that is a kernel input: done by DMA, row by row."""
+    return (
+        node.op == "take" and node.attr("axis") == 0 and body.producers[node.args[0]].op == "input"
+        and node.type.size > 0 and body.types[node.args[0]].rank > 0
+    )
+
+
+def is_matmul(body: Graph, node: Node) -> bool:
+    """A matmul the matrix unit has a datapath for: bf16, and f32 by bf16 passes; result bf16 or f32."""
+    if node.op != "matmul" or node.type.size == 0:
+        return False
+    return passes(body.types[node.args[0]].dtype, str(node.attr("precision"))) is not None
+
+
+def type_of(body: Graph, key: Key) -> TensorType:
+    """The type a key has in VMEM."""
+    t = body.types[key.value]
+    if key.form == "acc":
+        return t.with_dtype(F32)
+    return t if key.form == "tile" else t.with_dtype(split_body(t).output_types[0].dtype)
+
+
+def stages(body: Graph, periods: Mapping[int, int]) -> tuple[Stage, ...]:
+    """Stages of the tile body `body` in running order; `periods[v]` grid steps share one value v."""
+    s = _State(body, periods)
+    # Deciding that a view must be copied for a matrix product makes it a vector node: repeat with it forced.
+    while True:
+        before = len(s.forced)
+        _levels(s)
+        if len(s.forced) == before:
+            break
+    _sink(s)
+    return _schedule(s)
+
+
+# ---- levels --------------------------------------------------------------------------------------
+
+
+def _kind(s: _State, n: Node) -> str:
+    if n.out in s.forced:
+        return "vector"
+    if n.op == "input" or n.op in _LEAVES:
+        return "input" if n.op == "input" else "leaf"
+    if n.op in _VIEWS:
+        return "view"
+    if is_matmul(s.body, n):
+        return "matmul"
+    return "gather" if is_gather(s.body, n) else "vector"
+
+
+def _levels(s: _State) -> None:
+    for v in s.body.outputs:
+        if _kind(s, s.body.producers[v]) in ("input", "leaf", "view"):
+            s.forced.add(v)
+    for n in s.body.nodes:
+        args = [s.level[a] for a in n.args]
+        match _kind(s, n):
+            case "input" | "leaf":
+                level = 0
+            case "view":
+                level = args[0]
+            case "matmul":
+                level = 1 + max(_operand_level(s, n, i) for i in (0, 1))
+            case "gather":
+                index = s.level[n.args[1]]
+                level = 1 + index + index % 2
+            case _:
+                level = max((a + a % 2 for a in args), default=0)
+        s.level.update(dict.fromkeys(n.outs, level))
+
+
+def _operand_level(s: _State, n: Node, which: int) -> int:
+    """Records the operand's addressing and gives the even level at which its buffers are complete."""
+    found = _resolve(s, n.args[which])
+    size = element_bytes(s.body.types[n.args[which]].dtype)
+    if found is not None:
+        ends = found[1].strides[-2:], found[1].shape[-2:]
+        unit = [stride == size or extent == 1 for stride, extent in zip(*ends, strict=True)]
+        if not (unit[1] or (which == 1 and unit[0])):
+            found = None
+    if found is None:
+        s.forced.add(n.args[which])
+        found = (n.args[which], _padded(s, n.args[which]))
+    base, box = found
+    order = passes(s.body.types[base].dtype, str(n.attr("precision"))) or ()
+    parts = sorted({pair[which] for pair in order})
+    split = s.body.types[base].dtype == F32
+    keys = tuple(Key(base, PARTS[p] if split else "tile") for p in parts)
+    if split:
+        box = _halved(box)
+    lhs, rhs = s.operands.get(n.out, (Operand(keys, box), Operand(keys, box)))
+    s.operands[n.out] = (Operand(keys, box), rhs) if which == 0 else (lhs, Operand(keys, box))
+    level = s.level.get(base, 0)
+    return level + level % 2
+
+
+def _padded(s: _State, v: int) -> Box:
+    t = s.body.types[v]
+    return padded(t.shape, t.dtype)
+
+
+def _halved(box: Box) -> Box:
+    """The addressing of an f32 box in a bf16 part of the same shape, padded alike."""
+    return Box(box.shape, tuple(x // 2 for x in box.strides), box.offset // 2)
+
+
+def _resolve(s: _State, v: int) -> tuple[int, Box] | None:
+    """(base value, addressing in it) of a chain of views, or None when it must be copied."""
+    chain: list[Node] = []
+    node = s.body.producers[v]
+    while _kind(s, node) == "view":
+        chain.append(node)
+        node = s.body.producers[node.args[0]]
+    if _kind(s, node) == "leaf":
+        return None
+    base_type = s.body.types[node.out]
+    box: Box | None = padded(base_type.shape, base_type.dtype)
+    if base_type.dtype == F32:
+        # An f32 operand is read from its bf16 parts, whose padding differs: address those, doubled.
+        half = padded(base_type.shape, split_body(base_type).output_types[0].dtype)
+        box = Box(half.shape, tuple(2 * x for x in half.strides), 0)
+    for view in reversed(chain):
+        box = view_of(view, box) if box is not None else None
+    return None if box is None else (node.out, box)
+
+
+def _sink(s: _State) -> None:
+    first_use: dict[int, int] = {v: 0 for v in s.body.outputs}
+    for left, right in s.operands.values():
+        first_use.update(dict.fromkeys((k.value for k in (*left.keys, *right.keys)), 0))
+    for n in reversed(s.body.nodes):
+        v = n.outs[0]
+        kind = _kind(s, n)
+        if kind == "vector" and s.level[v] == 0 and v in first_use:
+            s.level.update(dict.fromkeys(n.outs, max(0, first_use[v])))
+        if kind in ("matmul", "gather"):
+            use = 0 if kind == "matmul" else s.level[v] - 1
+        elif kind == "view":
+            use = first_use.get(v, s.level[v])
+        else:
+            use = s.level[v]
+        for a in n.args:
+            first_use[a] = min(first_use.get(a, use), use)
+
+
+# ---- schedule ------------------------------------------------------------------------------------
+
+
+def _schedule(s: _State) -> tuple[Stage, ...]:
+    """From the last level to the first: what later stages read is what earlier ones write."""
+    needed: dict[tuple[int, int], dict[Key, None]] = {}
+
+    def need(key: Key) -> None:
+        node = s.body.producers[key.value]
+        kind = _kind(s, node)
+        if kind == "input" and key.form == "tile":
+            return
+        level = s.level[key.value]
+        if key.form == "acc" or (kind == "gather" and key.form == "tile"):
+            return
+        needed.setdefault((level + level % 2, s.periods[key.value]), {})[key] = None
+
+    for v in s.body.outputs:
+        node = s.body.producers[v]
+        if not (_kind(s, node) == "matmul" and node.type.dtype == F32):
+            need(Key(v, "tile"))
+    heavy = [n for n in s.body.nodes if _kind(s, n) in ("matmul", "gather")]
+    top = max((s.level[n.out] for n in heavy), default=0)
+    top = max([top, *s.level.values()]) + 1
+    done: list[Stage] = []
+    for level in range(top, -1, -1):
+        if level % 2:
+            for n in reversed([n for n in heavy if s.level[n.out] == level]):
+                stage = _heavy(s, n, level)
+                done.append(stage)
+                for key in stage.reads:
+                    need(key)
+            continue
+        while periods := sorted(p for lv, p in needed if lv == level):
+            keys = needed.pop((level, periods[0]))
+            stage = _vector(s, tuple(keys), level, periods[0])
+            done.append(stage)
+            for key in stage.reads:
+                need(key)
+    return tuple(reversed(done))
+
+
+def _heavy(s: _State, n: Node, level: int) -> Stage:
+    period = s.periods[n.out]
+    if _kind(s, n) == "gather":
+        index = n.args[1]
+        return Stage("gather", level, period, (Key(index, "tile"),), (Key(n.out, "tile"),), n)
+    left, right = s.operands[n.out]
+    reads = tuple(dict.fromkeys((*left.keys, *right.keys)))
+    return Stage("matmul", level, period, reads, (Key(n.out, "acc"),), n, None, (left, right))
+
+
+def _vector(s: _State, keys: tuple[Key, ...], level: int, period: int) -> Stage:
+    """One vector body that makes `keys` from what lies in VMEM before this stage."""
+    inside = _inside(s, [k.value for k in keys], level, period)
+    b = Builder("tile")
+    names: dict[int, int] = {}
+    reads: list[Key] = []
+    for n in s.body.nodes:
+        if n.outs[0] not in inside:
+            continue
+        if n.outs[0] in inside and inside[n.outs[0]] == "read":
+            names[n.out] = _read(s, b, n, reads)
+            continue
+        outs = b.add(n.op, [names[a] for a in n.args], dict(n.attrs), regions=n.regions, loc=n.loc)
+        names.update(zip(n.outs, outs, strict=True))
+    results: list[int] = []
+    parts: dict[int, tuple[int, ...]] = {}
+    for key in keys:
+        if key.form == "tile":
+            results.append(names[key.value])
+            continue
+        if key.value not in parts:
+            parts[key.value] = b.inline(split_body(s.body.types[key.value]), [names[key.value]])
+        results.append(parts[key.value][PARTS.index(key.form)])
+    return Stage("vector", level, period, tuple(reads), keys, None, b.finish(results))
+
+
+def _inside(s: _State, wanted: list[int], level: int, period: int) -> dict[int, str]:
+    """Values of a vector body: computed in it ("make") or read from VMEM ("read")."""
+    found: dict[int, str] = {}
+    todo = list(wanted)
+    while todo:
+        v = todo.pop()
+        node = s.body.producers[v]
+        if node.outs[0] in found:
+            continue
+        kind = _kind(s, node)
+        here = kind == "vector" and s.level[v] == level and s.periods[v] == period
+        if kind in ("leaf", "view") or here:
+            found[node.outs[0]] = "make"
+            todo += node.args
+        else:
+            found[node.outs[0]] = "read"
+    return found
+
+
+def _read(s: _State, b: Builder, n: Node, reads: list[Key]) -> int:
+    """An input of the vector body for `n`'s value; the sums of a matrix product are rounded on the way in."""
+    t = n.type
+    if _kind(s, n) != "matmul":
+        reads.append(Key(n.out, "tile"))
+        return b.input(f"r{len(reads) - 1}", t)
+    reads.append(Key(n.out, "acc"))
+    x = b.input(f"r{len(reads) - 1}", t.with_dtype(F32))
+    return x if t.dtype == F32 else b.one("convert", x, dtype=t.dtype, loc=n.loc)
+
+

@@ -1,0 +1,101 @@
+"""A kernel's grid: which axis classes are cut, into what tiles, in which order.
+
+A *form* is a prepared body with its axis classes. A *grid* is a list of (class, tile length), the
+outermost first. Lengths that do not divide leave a shorter last tile: the grid splits into regions,
+each of equal tiles. Must not know addresses, instructions or time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import prod
+
+from ...compiler.graph import Graph
+from ...compiler.plan.tiling import Tiling, retile, tiling
+from .prepare import prepare
+from .stages import Stage, stages
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A prepared kernel body, its axis classes, and the classes that may be cut (all outputs carry them)."""
+
+    body: Graph
+    cuts: Tiling
+    grid_classes: tuple[int, ...]
+
+
+@lru_cache(maxsize=512)
+def form(body: Graph) -> Form:
+    """The form of a kernel body. A class can be cut when its axes allow it and every output runs with it."""
+    ready = prepare(body)
+    cuts = tiling(ready)
+    ranks = {v: ready.types[v].rank for v in ready.outputs}
+    shared = [cuts.carried(v, r) for v, r in ranks.items()]
+    common = frozenset.intersection(*shared) if shared else frozenset[int]()
+    return Form(ready, cuts, tuple(c.index for c in cuts.classes if c.cut and c.index in common))
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One axis class of a grid: its tile length in units."""
+
+    index: int
+    tile: int
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Equal tiles of a grid: for each cut its first unit, tile length and number of tiles; outermost first."""
+
+    cuts: tuple[Cut, ...]
+    starts: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def steps(self) -> int:
+        return prod(self.counts)
+
+    def inner(self, position: int) -> int:
+        """Grid steps for one tile of the cut at `position`."""
+        return prod(self.counts[position + 1 :])
+
+    def period(self, carried: frozenset[int]) -> int:
+        """Grid steps over which a value that runs with these classes stays the same."""
+        for position in reversed(range(len(self.cuts))):
+            if self.cuts[position].index in carried and self.counts[position] > 1:
+                return self.inner(position)
+        return self.steps
+
+
+def regions(f: Form, grid: tuple[Cut, ...]) -> tuple[Region, ...]:
+    """The regions of `grid`, the one of full tiles first."""
+    rows: list[list[tuple[int, int, int]]] = []
+    for cut in grid:
+        full, rest = divmod(f.cuts.classes[cut.index].steps, cut.tile)
+        rows.append([(0, cut.tile, full)] * (full > 0) + [(full * cut.tile, rest, 1)] * (rest > 0))
+    found: list[Region] = []
+    for combination in product(*rows):
+        cuts = tuple(Cut(c.index, tile) for c, (_, tile, _) in zip(grid, combination, strict=True))
+        found.append(Region(cuts, tuple(s for s, _, _ in combination), tuple(n for _, _, n in combination)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class TileBody:
+    """The body of a region's tiles with its stages; `periods` of its values (numbered as the form's)."""
+
+    graph: Graph
+    periods: Mapping[int, int]
+    stages: tuple[Stage, ...]
+
+
+def tile_body(f: Form, region: Region) -> TileBody:
+    """What one tile of `region` computes."""
+    lengths = {c.index: c.tile for c in region.cuts}
+    graph = retile(f.body, f.cuts, lengths)
+    periods = {v: region.period(f.cuts.carried(v, t.rank)) for v, t in f.body.types.items()}
+    return TileBody(graph, periods, stages(graph, periods))
