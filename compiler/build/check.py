@@ -1,17 +1,20 @@
 """`run --check`: is what the program computed what the model means, and if not, which op went wrong first?
 
-The model as written, evaluated with the target's contraction, is right. Outputs are compared first; then the rewritten
-graph value by value as far as it has the values of the model as written, loop bodies iteration by iteration; then, when
-rewriting is not to blame, each kernel on its own. Must not know how any level is made.
+The model as written, evaluated with the target's contraction, is right. The rewritten graph is compared with it value
+by value as far as it has the values of the model as written, loop bodies iteration by iteration; then the program's
+outputs; and when these are wrong although rewriting is not to blame, each kernel on its own. Must not know how any level
+is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..graph import Context, Graph, NDArray, Node
-from ..graph.evaluate import apply, evaluate_all
+import numpy as np
+
+from ..graph import Context, DType, Graph, NDArray, Node
+from ..graph.evaluate import apply
 from ..graph.ops.control import loop_counts
 from ..plan.target import Alias, Kernel, LoopStep, Machine, Plan
 from .compare import Agreement, Fault, close, same_bits
@@ -21,9 +24,12 @@ from .origin import Origin
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """The first wrong value: the level that made it, its op and "file:line:col", and the rule that put it there."""
+    """The first wrong value: what made it wrong, its op and "file:line:col", the rule that put it there, if one did.
 
-    level: str
+    `iterations` are the numbers of the loops around it, outermost first.
+    """
+
+    maker: str
     op: str
     source: str
     type: str
@@ -34,21 +40,17 @@ class Wrong:
     def __str__(self) -> str:
         at = f" ({self.source})" if self.source else ""
         turn = f" in iteration {', '.join(map(str, self.iterations))}" if self.iterations else ""
-        blame = f", by the rule `{self.rule}`" if self.rule else ""
-        return f"the first wrong value is `{self.op}` : {self.type}{at}{turn}, made wrong by {self.level}{blame}: {self.fault}"
+        rule = f", by the rule `{self.rule}`" if self.rule else ""
+        return f"the first wrong value is `{self.op}` : {self.type}{at}{turn}, made wrong by {self.maker}{rule}: {self.fault}"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a checked run went: each output's agreement by name, values compared inside, and what was wrong first."""
+    """How a checked run went: each output's agreement by name, how many values were compared, what was wrong first."""
 
     outputs: Mapping[str, Agreement]
     compared: int
     wrong: Wrong | None = None
-
-    @property
-    def ok(self) -> bool:
-        return self.wrong is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,137 +66,208 @@ class Subject:
 
 
 def check(
-    subject: Subject, inputs: Mapping[str, NDArray], params: Mapping[str, NDArray], outputs: Mapping[str, NDArray]
+    subject: Subject, inputs: Mapping[str, NDArray], params: Mapping[str, NDArray],
+    plan_params: Mapping[str, NDArray], outputs: Mapping[str, NDArray],
 ) -> Verdict:
-    """Compare what the program gave (`outputs` by name) and every level before it with the model as written."""
-    walk = _Walk(subject, {**params, **inputs})
-    wrong = walk.rewriting()
+    """Compare what the program gave (`outputs` by name), and every level before it, with the model as written.
+
+    `params` are those of the model, `plan_params` what the load program made of them.
+    """  # fmt: skip
+    judge = _Judge(subject.numerics == "exact")
+    contexts = [Context(subject.machine.contraction)]
+    if not judge.exact:
+        contexts.append(Context(subject.machine.contraction, wide=True))
+    bound = {**params, **inputs}
+    written = [_Frame(subject.written, c, bound) for c in contexts]
+    rewritten = _Frame(subject.rewritten, contexts[0], bound)
+    wrong = _compare(judge, written, rewritten, subject.origin)
     agreements = {
-        name: walk.judge(outputs[name], walk.written[value], walk.wide.get(value), subject.written.types[value].dtype)
-        for name, value in zip(_output_names(subject.written), subject.written.outputs, strict=True)
+        name: judge(outputs[name], [f.value(value) for f in written], subject.written.types[value].dtype)
+        for name, value in zip(output_names(subject.written), subject.written.outputs, strict=True)
     }
-    if wrong is None:
-        wrong = _wrong_output(subject, agreements) and (_wrong_kernel(subject, inputs, params) or _wrong_output(subject, agreements))
-    return Verdict(agreements, walk.compared, wrong)
+    if wrong is None and any(a.fault for a in agreements.values()):
+        blamed = _wrong_kernel(judge, subject, contexts, {**plan_params, **inputs})
+        wrong = blamed or _wrong_output(subject, agreements)
+    return Verdict(agreements, judge.count, wrong)
 
 
-def _output_names(graph: Graph) -> Sequence[str]:
+def output_names(graph: Graph) -> Sequence[str]:
+    """The names of `graph`'s outputs, `out0`, `out1`, ... where it gives none."""
     return graph.output_names or tuple(f"out{i}" for i in range(len(graph.outputs)))
 
 
-def _wrong_output(subject: Subject, agreements: Mapping[str, Agreement]) -> Wrong | None:
-    """The first output that is wrong, the blame on the program: the levels before it were found right."""
-    for value, agreement in zip(subject.written.outputs, agreements.values(), strict=True):
-        if agreement.fault:
-            return _wrong("the program", subject.written.producers[value], value, agreement.fault)
+class _Judge:
+    """Agreement under the numerics at hand; counts what it compares."""
+
+    def __init__(self, exact: bool) -> None:
+        self.exact = exact
+        self.count = 0
+
+    def __call__(self, got: NDArray, right: Sequence[NDArray], dtype: DType) -> Agreement:
+        """`right` is the value as written and, unless exact, the same in f64."""
+        self.count += 1
+        return same_bits(got, right[0], dtype) if self.exact else close(got, right[0], right[1], dtype)
+
+
+class _Frame:
+    """A graph under evaluation, no further than asked for."""
+
+    def __init__(self, graph: Graph, ctx: Context, bound: Mapping[str, NDArray], given: Mapping[int, NDArray] | None = None):
+        self.graph, self.ctx, self.bound = graph, ctx, bound
+        self.values: dict[int, NDArray] = dict(given or {})
+        self.next = 0
+
+    def value(self, v: int) -> NDArray:
+        """The value `v`; nodes before it are evaluated in order."""
+        while v not in self.values:
+            node = self.graph.nodes[self.next]
+            self.next += 1
+            if not all(out in self.values for out in node.outs):
+                self.put(node, self._results(node))
+        return self.values[v]
+
+    def put(self, node: Node, results: Sequence[NDArray]) -> None:
+        self.values.update(zip(node.outs, results, strict=True))
+
+    def _results(self, node: Node) -> Sequence[NDArray]:
+        if node.op in ("input", "param"):
+            return (self.ctx.cast(self.bound[str(node.attr("name"))], node.type.dtype),)
+        return apply(node, [self.value(a) for a in node.args], self.ctx)
+
+
+# ---- rewriting -----------------------------------------------------------------------------------
+
+
+def _compare(judge: _Judge, written: Sequence[_Frame], rewritten: _Frame, origin: Origin) -> Wrong | None:
+    """The first value of `written` whose value in `rewritten` differs."""
+    for node in written[0].graph.nodes:
+        if node.op in ("input", "param"):
+            continue
+        wrong = _compare_loops(judge, node, written, rewritten, origin) or _compare_node(
+            judge, node, written, rewritten, origin
+        )
+        if wrong:
+            return wrong
     return None
 
 
-def _wrong(level: str, node: Node, value: int, fault: Fault, rule: str = "") -> Wrong:
-    return Wrong(level, node.op, node.loc, str(node.types[node.outs.index(value)]), fault, rule)
+def _compare_node(
+    judge: _Judge, node: Node, written: Sequence[_Frame], rewritten: _Frame, origin: Origin
+) -> Wrong | None:
+    for value, t in zip(node.outs, node.types, strict=True):
+        if value not in origin.values:
+            continue
+        partner = origin.values[value]
+        fault = judge(rewritten.value(partner), [f.value(value) for f in written], t.dtype).fault
+        if fault:
+            rule = origin.rules.get(partner, "")
+            return Wrong("rewriting", node.op, node.loc, str(t), fault, rule)
+    return None
 
 
-class _Walk:
-    """Evaluates the model as written (twice, once in f64) and rewritten side by side, and compares as it goes."""
-
-    def __init__(self, subject: Subject, bound: Mapping[str, NDArray]) -> None:
-        self.subject, self.bound = subject, bound
-        self.exact = subject.numerics == "exact"
-        contraction = subject.machine.contraction
-        self.ctx, self.wide_ctx = Context(contraction), Context(contraction, wide=True)
-        self.written: dict[int, NDArray] = {}
-        self.wide: dict[int, NDArray] = {}
-        self.compared = 0
-
-    def judge(self, got: NDArray, written: NDArray, wide: NDArray | None, dtype: object) -> Agreement:
-        self.compared += 1
-        if self.exact or wide is None:
-            return same_bits(got, written, dtype)  # pyright: ignore[reportArgumentType]
-        return close(got, written, wide, dtype)  # pyright: ignore[reportArgumentType]
-
-    def rewriting(self) -> Wrong | None:
-        """The first value of the rewritten graph that differs from its value as written; fills `written`, `wide`."""
-        s = self.subject
-        return self.graphs(s.written, s.rewritten, s.origin, self.leaf, self.leaf, self.written, self.wide)
-
-    def leaf(self, node: Node, ctx: Context) -> NDArray:
-        return ctx.cast(self.bound[str(node.attr("name"))], node.type.dtype)
-
-    def graphs(
-        self, written: Graph, rewritten: Graph, origin: Origin, leaf: Leaf, new_leaf: Leaf,
-        values: dict[int, NDArray], wide: dict[int, NDArray],
-    ) -> Wrong | None:  # fmt: skip
-        """Walk `written`, keeping `rewritten` evaluated as far as each comparison needs."""
-        new = _Lazy(rewritten, self.ctx, new_leaf)
-        first: Wrong | None = None
-        for node in written.nodes:
-            if first is None and node.op == "loop" and node.outs[0] in origin.values:
-                first = self.loop(node, origin, new, values, wide)
-            if not all(v in values for v in node.outs):
-                self.step(node, leaf, values, wide)
-            first = first or self.outs(node, origin, new, values, wide)
-        return first
-
-    def step(self, node: Node, leaf: Leaf, values: dict[int, NDArray], wide: dict[int, NDArray]) -> None:
-        values.update(zip(node.outs, _results(node, values, self.ctx, leaf), strict=True))
-        if not self.exact:
-            wide.update(zip(node.outs, _results(node, wide, self.wide_ctx, leaf), strict=True))
-
-    def outs(
-        self, node: Node, origin: Origin, new: _Lazy, values: Mapping[int, NDArray], wide: Mapping[int, NDArray]
-    ) -> Wrong | None:
-        for value, t in zip(node.outs, node.types, strict=True):
-            if value not in origin.values or node.op in ("input", "param"):
-                continue
-            partner = origin.values[value]
-            fault = self.judge(new.value(partner), values[value], wide.get(value), t.dtype).fault
-            if fault:
-                return _wrong("rewriting", node, value, fault, origin.rules.get(partner, ""))
+def _compare_loops(
+    judge: _Judge, node: Node, written: Sequence[_Frame], rewritten: _Frame, origin: Origin
+) -> Wrong | None:
+    """Two loops an iteration at a time; their results are kept, so that no loop runs twice."""
+    partner = rewritten.graph.producers[origin.values[node.outs[0]]] if node.outs[0] in origin.values else None
+    inner = origin.loops.get(partner.outs[0]) if partner is not None and node.op == "loop" else None
+    if partner is None or inner is None or partner.op != "loop" or partner.attr("n") != node.attr("n"):
         return None
-
-    def loop(
-        self, node: Node, origin: Origin, new: _Lazy, values: dict[int, NDArray], wide: dict[int, NDArray]
-    ) -> Wrong | None:
-        """Both loops an iteration at a time; the results of the written one are put into `values` and `wide`."""
-        partner = new.graph.producers[origin.values[node.outs[0]]]
-        inner = origin.loops.get(partner.outs[0])
-        if partner.op != "loop" or inner is None or partner.attr("n") != node.attr("n"):
-            return None
-        old_turns = _Turns(node, [values[a] for a in node.args], self.ctx)
-        wide_turns = _Turns(node, [wide[a] for a in node.args], self.wide_ctx) if not self.exact else None
-        new_turns = _Turns(partner, [new.value(a) for a in partner.args], self.ctx)
-        first: Wrong | None = None
-        for i in range(old_turns.n):
-            old, old_wide = old_turns.leaves(i), wide_turns.leaves(i) if wide_turns else {}
-            body: dict[int, NDArray] = {}
-            body_wide: dict[int, NDArray] = {}
-            if first is None:
-                new_given = new_turns.leaves(i)
-                first = self.graphs(
-                    node.regions[0], partner.regions[0], inner, _given(old, old_wide), _given(new_given, {}), body, body_wide
-                )
-                first = first and replace(first, iterations=(i, *first.iterations))
-                new_turns.take(_Lazy(partner.regions[0], self.ctx, _given(new_given, {})).outputs())
-            else:
-                for inside in node.regions[0].nodes:
-                    self.step(inside, _given(old, old_wide), body, body_wide)
-            old_turns.take([body[v] for v in node.regions[0].outputs])
-            if wide_turns:
-                wide_turns.take([body_wide[v] for v in node.regions[0].outputs])
-        values.update(zip(node.outs, old_turns.results(), strict=True))
-        if wide_turns:
-            wide.update(zip(node.outs, wide_turns.results(), strict=True))
-        return first
+    turns = [_Turns(node, frame) for frame in written]
+    new_turns = _Turns(partner, rewritten)
+    for i in range(new_turns.n):
+        frames, new = [t.frame(i) for t in turns], new_turns.frame(i)
+        wrong = _compare(judge, frames, new, inner)
+        if wrong:
+            return replace(wrong, iterations=(i, *wrong.iterations))
+        for turn, frame in zip((*turns, new_turns), (*frames, new), strict=True):
+            turn.take(frame)
+    for turn in (*turns, new_turns):
+        turn.finish()
+    return None
 
 
-Leaf = Callable[[Node, Context], "NDArray"]
+class _Turns:
+    """A loop node of a frame, run an iteration at a time."""
+
+    def __init__(self, node: Node, frame: _Frame) -> None:
+        self.node, self.outer = node, frame
+        self.n, self.carried, self.xs = loop_counts(dict(node.attrs))
+        args = [frame.value(a) for a in node.args]
+        self.carry = args[: self.carried]
+        self.stacked = args[self.carried : self.carried + self.xs]
+        self.captures = args[self.carried + self.xs :]
+        self.ys: list[list[NDArray]] = [[] for _ in node.types[self.carried :]]
+
+    def frame(self, i: int) -> _Frame:
+        """The body at iteration `i`."""
+        body = self.node.regions[0]
+        args = [np.asarray(i, np.int32), *self.carry, *(x[i] for x in self.stacked), *self.captures]
+        return _Frame(body, self.outer.ctx, {}, dict(zip((n.out for n in body.inputs), args, strict=True)))
+
+    def take(self, frame: _Frame) -> None:
+        """The results of an iteration that ran."""
+        outs = [frame.value(v) for v in frame.graph.outputs]
+        self.carry = outs[: self.carried]
+        for kept, y in zip(self.ys, outs[self.carried :], strict=True):
+            kept.append(y)
+
+    def finish(self) -> None:
+        """Puts the loop's results into the frame around it."""
+        types = self.node.types[self.carried :]
+        ys = [np.stack(y) if y else np.empty(t.shape, t.dtype.numpy) for y, t in zip(self.ys, types, strict=True)]
+        self.outer.put(self.node, [*self.carry, *ys])
 
 
-def _results(node: Node, values: Mapping[int, NDArray], ctx: Context, leaf: Leaf) -> tuple[NDArray, ...]:
-    if node.op in ("input", "param"):
-        return (leaf(node, ctx),)
-    return apply(node, [values[a] for a in node.args], ctx)
+# ---- the program ---------------------------------------------------------------------------------
 
 
-def _given(values: Mapping[int, NDArray], wide: Mapping[int, NDArray]) -> Leaf:
-    return lambda node, ctx: wide[node.out] if ctx.wide else values[node.out]
+def _wrong_output(subject: Subject, agreements: Mapping[str, Agreement]) -> Wrong | None:
+    for value, agreement in zip(subject.written.outputs, agreements.values(), strict=True):
+        if agreement.fault:
+            node = subject.written.producers[value]
+            maker = "the program (every kernel is right on its own)"
+            return Wrong(maker, node.op, node.loc, str(subject.written.types[value]), agreement.fault)
+    return None
+
+
+def _wrong_kernel(
+    judge: _Judge, subject: Subject, contexts: Sequence[Context], bound: Mapping[str, NDArray]
+) -> Wrong | None:
+    """The first kernel that gives something wrong from right operands, each run alone on the machine."""
+    frame = _Frame(subject.plan.graph, contexts[0], bound)
+    return next(_wrong_steps(judge, subject.machine, contexts, subject.plan, frame), None)
+
+
+def _wrong_steps(
+    judge: _Judge, machine: Machine, contexts: Sequence[Context], plan: Plan, frame: _Frame
+) -> Iterator[Wrong]:
+    for step in plan.steps:
+        match step:
+            case Kernel():
+                yield from _run_alone(judge, machine, contexts, step, [frame.value(v) for v in step.inputs])
+            case LoopStep():
+                turns = _Turns(plan.graph.producers[step.outputs[0]], frame)
+                for i in range(turns.n):
+                    inside = turns.frame(i)
+                    for wrong in _wrong_steps(judge, machine, contexts, step.body, inside):
+                        yield replace(wrong, iterations=(i, *wrong.iterations))
+                    turns.take(inside)
+            case Alias():
+                pass
+
+
+def _run_alone(
+    judge: _Judge, machine: Machine, contexts: Sequence[Context], kernel: Kernel, operands: Sequence[NDArray]
+) -> Iterator[Wrong]:
+    body, names = kernel.body, output_names(kernel.body)
+    inputs = {str(n.attr("name")): x for n, x in zip(body.inputs, operands, strict=True)}
+    alone = replace(kernel, inputs=tuple(n.out for n in body.inputs), outputs=body.outputs)
+    got = machine.run(machine.lower(Plan(body, (alone,))), inputs)
+    right = [_Frame(body, c, inputs) for c in contexts]
+    for name, value in zip(names, body.outputs, strict=True):
+        fault = judge(got[name], [f.value(value) for f in right], body.types[value].dtype).fault
+        if fault:
+            maker = f"the program of kernel {kernel.name} ({' '.join(kernel.ops)})"
+            node = body.producers[value]
+            yield Wrong(maker, node.op, node.loc or kernel.source, str(body.types[value]), fault)

@@ -46,6 +46,8 @@ def same_bits(got: NDArray, want: NDArray, dtype: DType) -> Agreement:
     return _judge(got, want, dtype, ~(_bits(got) == _bits(want)) & ~(_nan(got) & _nan(want)), 0.0)
 
 
+# Infinities subtract to NaN, which compares as it should.
+@np.errstate(invalid="ignore", over="ignore")
 def close(got: NDArray, written: NDArray, wide: NDArray, dtype: DType) -> Agreement:
     """Close to `wide` (f64): `written`, the model as written, says by its own error how close is close enough.
 
@@ -54,17 +56,16 @@ def close(got: NDArray, written: NDArray, wide: NDArray, dtype: DType) -> Agreem
     exact, finite = _f64(wide), np.isfinite(_f64(written))
     own = _greatest(np.abs(_f64(written) - exact)[finite & np.isfinite(exact)])
     allowed = _ERROR_FACTOR * own + _ULPS * _ulp(dtype, _greatest(np.abs(_f64(written)[finite])))
-    with np.errstate(invalid="ignore"):
-        far = ~(np.abs(_f64(got) - np.where(np.isfinite(exact), exact, _f64(written))) <= allowed)
+    far = ~(np.abs(_f64(got) - np.where(np.isfinite(exact), exact, _f64(written))) <= allowed)
     special = ~((_f64(got) == _f64(written)) | (_nan(got) & _nan(written)))
     return _judge(got, written, dtype, np.where(finite, far, special), allowed, exact)
 
 
+@np.errstate(invalid="ignore")
 def ulps_apart(got: NDArray, want: NDArray, dtype: DType) -> NDArray:
     """Distance of each pair in units in the last place of the larger of the two; inf where either is not finite."""
     a, b = _f64(got), _f64(want)
-    with np.errstate(invalid="ignore"):
-        gap = np.where(np.isfinite(a) & np.isfinite(b), np.abs(a - b), np.inf)
+    gap = np.where(np.isfinite(a) & np.isfinite(b), np.abs(a - b), np.inf)
     units = np.array([_ulp(dtype, float(m)) or 1.0 for m in np.maximum(np.abs(a), np.abs(b)).ravel()])
     return np.where(a == b, 0.0, gap / units.reshape(a.shape))
 

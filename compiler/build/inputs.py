@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import TypeAlias, TypeGuard
 from zlib import crc32
 
 import numpy as np
@@ -29,7 +29,7 @@ class Drawn:
     seed: int
 
 
-Given = NDArray | Tensor | Drawn
+Given: TypeAlias = "NDArray | Tensor | Drawn"
 
 
 def parse_inputs(texts: Sequence[str]) -> dict[str, Given]:

@@ -7,7 +7,7 @@ from .build import Builder, InferError, expand, infer, is_composite
 from .composite import NO_COMPOSITES, Composite, Composites
 from .dtypes import DTYPES, DType, dtype
 from .evaluate import evaluate
-from .graph import Array, Attr, Attrs, Graph, Node, live, make_attrs, renumber
+from .graph import Array, Attr, Attrs, Graph, Node, attr_key, live, make_attrs, renumber
 from .ops import LEAVES, OPS, Context, Contraction, NDArray, Op
 from .text import GraphTextError, parse, show
 from .types import Dim, TensorType, show_dim
@@ -16,6 +16,6 @@ from .verify import verify
 __all__ = [
     "DTYPES", "LEAVES", "NO_COMPOSITES", "OPS", "Array", "Attr", "Attrs", "Builder", "Composite", "Composites",
     "Context", "Contraction", "DType", "Dim", "Graph", "GraphTextError", "InferError", "NDArray", "Node", "Op",
-    "TensorType", "dtype", "evaluate", "expand", "infer", "is_composite", "live", "make_attrs", "parse", "renumber",
-    "show", "show_dim", "verify",
+    "TensorType", "attr_key", "dtype", "evaluate", "expand", "infer", "is_composite", "live", "make_attrs", "parse",
+    "renumber", "show", "show_dim", "verify",
 ]

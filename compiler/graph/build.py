@@ -24,10 +24,10 @@ def complete_attrs(op: Op, attrs: Mapping[str, Attr]) -> dict[str, Attr]:
     for spec in op.attrs:
         if spec.name not in attrs and spec.required:
             raise InferError(f"{op.name} needs the attribute {spec.name}")
-        value = attrs[spec.name] if spec.name in attrs else spec.default
-        if not spec.admits(value):  # pyright: ignore[reportArgumentType]
+        value: Attr = attrs.get(spec.name, spec.default)  # pyright: ignore[reportAssignmentType]
+        if not spec.admits(value):
             raise InferError(f"{op.name}: {spec.name} must be of kind {spec.kind}, got {value!r}")
-        full[spec.name] = value  # pyright: ignore[reportArgumentType]
+        full[spec.name] = value
     for name in attrs:
         if name not in full:
             raise InferError(f"{op.name} has no attribute {name}; it has {', '.join(sorted(full)) or 'none'}")

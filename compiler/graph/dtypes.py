@@ -15,9 +15,12 @@ import numpy as np
 Kind = Literal["float", "int", "uint", "bool"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type: its name in every text form, its kind and its width in main memory."""
+    """An element type: its name in every text form, its kind and its width in main memory.
+
+    There is one DType of each name, the row of `DTYPES`; copies and pickles of it are it.
+    """
 
     name: str
     kind: Kind
@@ -44,8 +47,8 @@ class DType:
         return (elements * self.bits + 7) // 8
 
 
-def _row(name: str, kind: Kind, bits: int, numpy_type: object) -> DType:
-    return DType(name, kind, bits, np.dtype(numpy_type))  # pyright: ignore[reportArgumentType]
+def _row(name: str, kind: Kind, bits: int, numpy_type: Any) -> DType:
+    return DType(name, kind, bits, np.dtype(numpy_type))
 
 
 DTYPES: dict[str, DType] = {
@@ -118,7 +121,8 @@ def extremes(d: DType) -> tuple[Any, Any]:
     if not d.is_float:
         return (False, True) if d.kind == "bool" else int_range(d)
     infinite = np.isinf(np.array(np.inf, d.numpy).astype(np.float64))
-    greatest = math.inf if infinite else float(ml_dtypes.finfo(d.numpy).max)
+    finfo: Any = ml_dtypes.finfo
+    greatest = math.inf if infinite else float(finfo(d.numpy).max)
     return -greatest, greatest
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from .build import is_composite
+from .dtypes import DType, from_numpy, int_range
 from .graph import Graph, Node
 from .ops import OPS, Context, Contraction, NDArray
 from .ops.control import loop_counts
@@ -23,9 +24,11 @@ def evaluate(
     graph: Graph, inputs: Mapping[str, NDArray], params: Mapping[str, NDArray] | None = None, *,
     contraction: Contraction | None = None, wide: bool = False,
 ) -> tuple[NDArray, ...]:
-    """Outputs of `graph`. `inputs` and `params` are by name, of the declared shape and dtype.
+    """Outputs of `graph`. `inputs` and `params` are by name, of the declared shape.
 
-    A stacked param is found under its own name as one stacked tensor. LookupError names a missing one.
+    Floats are rounded to the declared float dtype; integers of another width must be in the declared
+    one's range. A stacked param is found under its own name as one stacked tensor. LookupError names a
+    missing one, ValueError one that does not fit.
     """
     ctx = Context(contraction or Contraction(), wide)
     values = evaluate_all(graph, {**(params or {}), **inputs}, ctx)
@@ -58,7 +61,18 @@ def _bound(node: Node, bound: Mapping[str, NDArray], ctx: Context) -> NDArray:
     got = bound[str(name)]
     if got.shape != t.shape:
         raise ValueError(f"{node.op} {name} is {t} but the value bound to it has shape {got.shape}")
+    if not _converts(got, t.dtype):
+        raise ValueError(f"{node.op} {name} is {t} but the value bound to it is {got.dtype}, or beyond its range")
     return ctx.cast(got, t.dtype)
+
+
+def _converts(got: NDArray, to: DType) -> bool:
+    """Whether `got` is at `to`, or can be brought to it without changing what kind of number it is."""
+    source = from_numpy(got.dtype)
+    if source is None or source is to or not (source.is_int and to.is_int):
+        return source is to or (source is not None and source.is_float and to.is_float)
+    low, high = int_range(to)
+    return not got.size or (low <= int(got.min()) and int(got.max()) <= high)
 
 
 def apply(node: Node, args: Sequence[NDArray], ctx: Context) -> tuple[NDArray, ...]:

@@ -16,22 +16,47 @@ from typing import TypeAlias
 from .dtypes import DType
 from .types import TensorType
 
+# How deep regions may lie in regions: far beyond any model, and within Python's stack.
+MAX_REGION_DEPTH = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A literal tensor: dense little-endian row-major bytes of `type`. Hashable, unlike ndarray."""
+    """A literal tensor: dense little-endian row-major bytes of `type`. Hashable, unlike ndarray.
+
+    4-bit elements take a byte each, as in ml_dtypes arrays.
+    """
 
     type: TensorType
     data: bytes
 
 
-Attr: TypeAlias = "int | float | str | bool | None | DType | Array | tuple[Attr, ...]"
+Attr: TypeAlias = "int | float | str | bool | DType | Array | tuple[Attr, ...] | None"
 Attrs: TypeAlias = "tuple[tuple[str, Attr], ...]"
+
+
+def attr_key(value: Attr) -> object:
+    """`value` for tables and comparisons: equal keys mean the same attribute, and only they do.
+
+    Python's own == takes 1, 1.0 and True for one, and 0.0 and -0.0, but tells a NaN from itself. A Dim is its value.
+    """
+    match value:
+        case bool():
+            return ("bool", value)
+        case float():
+            return ("float", float.hex(value))
+        case tuple():
+            return tuple(map(attr_key, value))
+        case _:
+            return value
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operation. `attrs` are sorted by name; `loc` is "file:line:col" of the source, or ""."""
+    """One operation. `attrs` are sorted by name; `loc` is "file:line:col" of the source, or "".
+
+    Nodes are equal when all but `loc` is, attributes as `attr_key` has them.
+    """
 
     op: str
     args: tuple[int, ...]
@@ -40,6 +65,16 @@ class Node:
     outs: tuple[int, ...]
     regions: tuple[Graph, ...] = ()
     loc: str = field(default="", compare=False)
+
+    def _key(self) -> tuple[object, ...]:
+        attrs = tuple((name, attr_key(value)) for name, value in self.attrs)
+        return (self.op, self.args, self.outs, self.types, attrs, self.regions)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Node) and self._key() == other._key())
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
     def attr(self, name: str) -> Attr:
         """The attribute called `name`; KeyError when absent."""
@@ -69,6 +104,14 @@ class Graph:
     nodes: tuple[Node, ...]
     outputs: tuple[int, ...]
     output_names: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Graphs key caches; hashing all nodes each time would cost more than what is cached.
+        return hash((self.name, self.nodes, self.outputs, self.output_names))
 
     @cached_property
     def types(self) -> dict[int, TensorType]:

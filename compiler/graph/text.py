@@ -17,11 +17,12 @@ import base64
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from .dtypes import DTYPES, DType
-from .graph import Array, Attr, Graph, Node, make_attrs
-from .types import Dim, TensorType, show_dim
+from .graph import MAX_REGION_DEPTH, Array, Attr, Graph, Node, make_attrs
+from .types import Dim, TensorType, is_dim_expr, show_dim
 
 _TYPED_LEAVES = frozenset(("input", "param", "full", "iota"))
 
@@ -43,7 +44,8 @@ def _lines(graph: Graph) -> Iterator[str]:
     for node in graph.nodes:
         yield from ("  " + line for line in _node_lines(node))
     names = graph.output_names or ("",) * len(graph.outputs)
-    results = (f"%{v}" + (f" {json.dumps(n)}" if graph.output_names else "") for v, n in zip(graph.outputs, names, strict=True))
+    pairs = zip(graph.outputs, names, strict=True)
+    results = (f"%{v} {json.dumps(n)}" if graph.output_names else f"%{v}" for v, n in pairs)
     yield f"  return {', '.join(results)}".rstrip()
     yield "}"
 
@@ -72,7 +74,7 @@ def show_attr(value: Attr) -> str:
         case int():
             return show_dim(value)
         case float():
-            return repr(value) if math.isfinite(value) else str(value)
+            return float.__repr__(value)
         case str():
             return json.dumps(value)
         case DType():
@@ -85,21 +87,35 @@ def show_attr(value: Attr) -> str:
 
 # ---- parsing -------------------------------------------------------------------------------------
 
+
+_T = TypeVar("_T")
+_SPACE = re.compile(r"\s*")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_VALUE = re.compile(r"%[0-9]+")
+_WORD = re.compile(r"[^\W\d][\w.]*+")
+_DIM = re.compile(r"([\w+*/%() -]++)=(-?[0-9]+)")
+_COUNT = re.compile(r"[0-9]+")
+_NUMBER = re.compile(r"-?(?:inf\b|[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?)")
+_BASE64 = re.compile(r"[A-Za-z0-9+/=]*+")
+_WORDS: dict[str, Attr] = {"true": True, "false": False, "none": None, "nan": math.nan, "inf": math.inf, **DTYPES}
+
+
 class _Reader:
+    """A place in the text. Every method reads at it, past white space, and moves it behind what it took."""
+
     def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
+        self.text = text
+        self.at: int = 0
+        self.depth = 0
 
     def fail(self, wanted: str) -> GraphTextError:
         line = self.text.count("\n", 0, self.at) + 1
         found = self.text[self.at : self.at + 20].split("\n")[0] or "the end"
         return GraphTextError(f"line {line}: expected {wanted}, found {found!r}")
 
-    def skip(self) -> None:
-        while self.at < len(self.text) and self.text[self.at].isspace():
-            self.at += 1
-
     def peek(self, literal: str) -> bool:
-        self.skip()
+        space = _SPACE.match(self.text, self.at)
+        self.at = space.end() if space else self.at
         return self.text.startswith(literal, self.at)
 
     def take(self, literal: str) -> bool:
@@ -112,30 +128,65 @@ class _Reader:
         if not self.take(literal):
             raise self.fail(f"'{literal}'")
 
-    def match(self, pattern: str, wanted: str) -> str:
-        self.skip()
-        found = re.compile(pattern).match(self.text, self.at)
-        if not found:
-            raise self.fail(wanted)
-        self.at = found.end()
-        return found[0]
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        self.peek("")
+        found = pattern.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        return found
+
+    def read(self, pattern: re.Pattern[str], wanted: str, made: Callable[[str], _T]) -> _T:
+        """What `made` makes of the text of `pattern`; its ValueError means that the text is not `wanted`."""
+        start = self.at
+        found = self.match(pattern)
+        try:
+            if found:
+                return made(found[0])
+        except ValueError:
+            self.at = start
+        raise self.fail(wanted)
 
     def string(self) -> str:
-        return json.loads(self.match(r'"(?:[^"\\]|\\.)*"', "a quoted string"))
+        return self.read(_STRING, "a quoted string", json.loads)
 
     def value(self) -> int:
-        return int(self.match(r"%\d+", "a value such as %3")[1:])
+        return self.read(_VALUE, "a value such as %3", lambda text: int(text[1:]))
 
-    def name(self) -> str:
-        return self.match(r"[A-Za-z_][\w.]*", "a name")
+    def word(self) -> str:
+        return self.read(_WORD, "a name", str)
+
+    def dim(self) -> Dim | None:
+        """A symbolic dim such as S=128 if one stands here."""
+        start = self.at
+        found = self.match(_DIM)
+        if found and is_dim_expr(found[1]):
+            self.at = start
+            return self.read(_DIM, "a dim", lambda _: Dim(int(found[2]), found[1].strip()))
+        self.at = start
+        return None
+
+    def items(self, close: str, item: Callable[[_Reader], _T]) -> Iterator[_T]:
+        """Items between commas, up to and with `close`; a comma may stand after the last."""
+        while not self.take(close):
+            yield item(self)
+            if not self.take(","):
+                self.need(close)
+                return
+
+    def inner(self, inside: Callable[[_Reader], _T]) -> _T:
+        """`inside` of something that nests."""
+        if self.depth > MAX_REGION_DEPTH:
+            raise self.fail(f"at most {MAX_REGION_DEPTH} levels")
+        self.depth += 1
+        made = inside(self)
+        self.depth -= 1
+        return made
 
 
 def parse(text: str) -> Graph:
     """The Graph that `text` shows; GraphTextError when it shows none. Does not verify."""
     r = _Reader(text)
     graph = _graph(r)
-    r.skip()
-    if r.at != len(text):
+    if r.peek("") and r.at != len(text):
         raise r.fail("the end of the text")
     return graph
 
@@ -145,18 +196,17 @@ def _graph(r: _Reader) -> Graph:
     name = r.string()
     r.need("{")
     nodes: list[Node] = []
-    while not r.peek("return"):
+    while not r.take("return"):
         nodes.append(_node(r))
-    r.need("return")
-    outputs: list[int] = []
-    names: list[str] = []
-    while r.peek("%"):
-        outputs.append(r.value())
-        if r.peek('"'):
-            names.append(r.string())
-        r.take(",")
-    r.need("}")
-    return Graph(name, tuple(nodes), tuple(outputs), tuple(names))
+    results = list(r.items("}", _result))
+    names = tuple(name for _, name in results if name is not None)
+    if names and len(names) != len(results):
+        raise r.fail("a name for every output or for none")
+    return Graph(name, tuple(nodes), tuple(v for v, _ in results), names)
+
+
+def _result(r: _Reader) -> tuple[int, str | None]:
+    return r.value(), r.string() if r.peek('"') else None
 
 
 def _node(r: _Reader) -> Node:
@@ -164,89 +214,90 @@ def _node(r: _Reader) -> Node:
     while r.take(","):
         outs.append(r.value())
     r.need("=")
-    op = r.name()
+    op = r.word()
     args, attrs = _inside(r)
     r.need(":")
     types = [_type(r)]
     while r.take(","):
         types.append(_type(r))
     if op in _TYPED_LEAVES:
+        if attrs.keys() & {"dtype", "shape"}:
+            raise r.fail("dtype and shape in the type only")
         attrs |= {"dtype": types[0].dtype, "shape": types[0].shape}
     loc = r.string() if r.take("@") else ""
-    regions: list[Graph] = []
+    return Node(op, tuple(args), make_attrs(attrs), tuple(types), tuple(outs), tuple(_regions(r)), loc)
+
+
+def _regions(r: _Reader) -> Iterator[Graph]:
     if r.take("{"):
         while not r.take("}"):
-            regions.append(_graph(r))
-    return Node(op, tuple(args), make_attrs(attrs), tuple(types), tuple(outs), tuple(regions), loc)
+            yield r.inner(_graph)
 
 
 def _inside(r: _Reader) -> tuple[list[int], dict[str, Attr]]:
+    """Operands, then attributes, of a node."""
     args: list[int] = []
     attrs: dict[str, Attr] = {}
     r.need("(")
-    while not r.take(")"):
-        if r.peek("%"):
-            args.append(r.value())
+    for item in r.items(")", lambda r: r.value() if r.peek("%") else _keyed(r)):
+        if isinstance(item, int):
+            args.append(item)
+        elif item[0] in attrs:
+            raise r.fail(f"the attribute {item[0]} once")
         else:
-            key = r.name()
-            r.need("=")
-            attrs[key] = _attr(r)
-        r.take(",")
+            attrs[item[0]] = item[1]
     return args, attrs
 
 
+def _keyed(r: _Reader) -> tuple[str, Attr]:
+    key = r.word()
+    r.need("=")
+    return key, _attr(r)
+
+
 def _type(r: _Reader) -> TensorType:
-    name = r.match(r"[a-z]+\d*(e\dm\d)?", "a dtype")
-    if name not in DTYPES:
-        raise r.fail(f"a dtype (not {name})")
+    kind = r.read(_WORD, "a dtype", _dtype)
     r.need("[")
-    shape: list[int] = []
-    while not r.take("]"):
-        shape.append(_number(r.match(r"[^,\]]+", "a dim")))  # pyright: ignore[reportArgumentType]
-        r.take(",")
-    return TensorType(DTYPES[name], tuple(shape))
+    return TensorType(kind, tuple(r.items("]", _size)))
 
 
-def _number(text: str) -> Attr:
-    text = text.strip()
-    if "=" in text:
-        expr, _, value = text.rpartition("=")
-        return Dim(int(value), expr)
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
+def _dtype(name: str) -> DType:
+    if name not in DTYPES:
+        raise ValueError(name)
+    return DTYPES[name]
+
+
+def _size(r: _Reader) -> int:
+    symbolic = r.dim()
+    return r.read(_COUNT, "a dim", int) if symbolic is None else symbolic
 
 
 def _attr(r: _Reader) -> Attr:
     if r.peek('"'):
         return r.string()
     if r.take("dense<"):
-        t = _type(r)
-        r.need(",")
-        data = base64.b64decode(r.match(r"[A-Za-z0-9+/=]*", "base64"))
-        r.need(">")
-        return Array(t, data)
-    if r.peek("(") and not re.compile(r"\s*\([\w+*/%() -]*\)[-+*/%][^,]*=").match(r.text, r.at):
-        return _tuple(r)
-    words = {"true": True, "false": False, "none": None, "nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-    start = r.at
-    word = r.match(r"-?[A-Za-z][\w]*", "a value") if re.match(r"\s*-?[A-Za-z]", r.text[r.at : r.at + 40]) else ""
-    if word in words and not r.peek("="):
-        return words[word]
-    if word in DTYPES and not r.peek("="):
-        return DTYPES[word]
-    r.at = start
-    try:
-        return _number(r.match(r"[^,)]*\([^)]*\)[^,)]*=-?\d+|[^,)]+", "an attribute value"))
-    except ValueError:
-        raise r.fail("an attribute value") from None
+        return _dense(r)
+    symbolic = r.dim()
+    if symbolic is not None:
+        return symbolic
+    if r.take("("):
+        return r.inner(lambda r: tuple(r.items(")", _attr)))
+    found = r.match(_NUMBER)
+    if found:
+        r.at = found.start()
+        return r.read(_NUMBER, "a number", float if found[1] or found[2] or "inf" in found[0] else int)
+    return r.read(_WORD, "an attribute's value", _named)
 
 
-def _tuple(r: _Reader) -> tuple[Attr, ...]:
-    r.need("(")
-    items: list[Attr] = []
-    while not r.take(")"):
-        items.append(_attr(r))
-        r.take(",")
-    return tuple(items)
+def _named(word: str) -> Attr:
+    if word not in _WORDS:
+        raise ValueError(word)
+    return _WORDS[word]
+
+
+def _dense(r: _Reader) -> Array:
+    t = _type(r)
+    r.need(",")
+    data = r.read(_BASE64, "base64", lambda text: base64.b64decode(text, validate=True))
+    r.need(">")
+    return Array(t, data)

@@ -6,6 +6,7 @@ once, in plain ints, and the symbolic form rides along. Must not know ops.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
@@ -32,29 +33,57 @@ class Dim(int):
     def __str__(self) -> str:
         return str(int(self))
 
-    def __add__(self, other: int) -> int:
-        return self if other == 0 else Dim(int(self) + int(other), f"{self.expr}+{_expr(other)}")
+    # Operands that are no ints (floats, NumPy scalars) are left to their own arithmetic: no symbol survives it.
 
-    def __radd__(self, other: int) -> int:
-        return self if other == 0 else Dim(int(other) + int(self), f"{_expr(other)}+{self.expr}")
+    def __add__(self, other: object) -> int:
+        if not isinstance(other, int):
+            return NotImplemented
+        return self if other == 0 else Dim(int(self) + int(other), _sum(self, other))
 
-    def __sub__(self, other: int) -> int:
+    def __radd__(self, other: object) -> int:
+        if not isinstance(other, int):
+            return NotImplemented
+        return self if other == 0 else Dim(int(other) + int(self), _sum(other, self))
+
+    def __sub__(self, other: object) -> int:
+        if not isinstance(other, int):
+            return NotImplemented
         return self if other == 0 else Dim(int(self) - int(other), f"{self.expr}-{_factor(other)}")
 
-    def __rsub__(self, other: int) -> int:
+    def __rsub__(self, other: object) -> int:
+        if not isinstance(other, int):
+            return NotImplemented
         return Dim(int(other) - int(self), f"{_expr(other)}-{_factor(self)}")
 
-    def __mul__(self, other: int) -> int:
+    def __mul__(self, other: object) -> int:
+        if not isinstance(other, int):
+            return NotImplemented
         return self if other == 1 else Dim(int(self) * int(other), f"{_factor(self)}*{_factor(other)}")
 
-    def __rmul__(self, other: int) -> int:
+    def __rmul__(self, other: object) -> int:
+        if not isinstance(other, int):
+            return NotImplemented
         return self if other == 1 else Dim(int(other) * int(self), f"{_factor(other)}*{_factor(self)}")
 
-    def __floordiv__(self, other: int) -> int:
+    def __floordiv__(self, other: object) -> int:
+        if not isinstance(other, int):
+            return NotImplemented
         return self if other == 1 else Dim(int(self) // int(other), f"{_factor(self)}//{_factor(other)}")
 
-    def __mod__(self, other: int) -> int:
+    def __rfloordiv__(self, other: object) -> int:
+        if not isinstance(other, int):
+            return NotImplemented
+        return Dim(int(other) // int(self), f"{_factor(other)}//{_factor(self)}")
+
+    def __mod__(self, other: object) -> int:
+        if not isinstance(other, int):
+            return NotImplemented
         return Dim(int(self) % int(other), f"{_factor(self)}%{_factor(other)}")
+
+    def __rmod__(self, other: object) -> int:
+        if not isinstance(other, int):
+            return NotImplemented
+        return Dim(int(other) % int(self), f"{_factor(other)}%{_factor(self)}")
 
 
 def _expr(d: int) -> str:
@@ -64,6 +93,36 @@ def _expr(d: int) -> str:
 def _factor(d: int) -> str:
     text = _expr(d)
     return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+
+def _sum(left: int, right: int) -> str:
+    """`left + right`; a negative number is taken away."""
+    if isinstance(left, Dim) and not isinstance(right, Dim) and right < 0:
+        return f"{left.expr}-{-int(right)}"
+    return f"{_expr(left)}+{_expr(right)}"
+
+
+_TOKEN = re.compile(r"\s*(?:(?P<operand>\w+)|(?P<operator>//|[-+*%])|(?P<paren>[()]))")
+
+
+def is_dim_expr(text: str) -> bool:
+    """Whether `text` is an expression of names and numbers with + - * // % and parentheses."""
+    at, depth, wants_operand = 0, 0, True
+    while at < len(text.rstrip()):
+        token = _TOKEN.match(text, at)
+        if not token or not _fits(token, wants_operand, depth):
+            return False
+        at = token.end()
+        depth += {"(": 1, ")": -1}.get(token["paren"], 0)
+        wants_operand = token["operator"] is not None or token["paren"] == "("
+    return depth == 0 and not wants_operand
+
+
+def _fits(token: re.Match[str], wants_operand: bool, depth: int) -> bool:
+    if token["paren"] == ")":
+        return not wants_operand and depth > 0
+    is_operator = token["operator"] is not None and not (token["operator"] == "-" and wants_operand)
+    return wants_operand != is_operator
 
 
 def show_dim(d: int) -> str:

@@ -6,8 +6,8 @@ stack; what is nested too deeply for those who do recurse is refused. Must not k
 
 from __future__ import annotations
 
-import ast as python
 import os
+import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -29,6 +29,8 @@ MAX_CHAIN = 1000
 _MAX_FAULTS = 20
 _MAX_INT = 2**63 - 1
 _GRAMMAR = "tdsl.lark"
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
 
 AnyTree: TypeAlias = "Tree[Any]"
 
@@ -354,11 +356,11 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
     def string(self, meta: Meta, quoted: Token) -> s.Literal:
         at = _token_at(quoted)
-        try:
-            return s.Literal(at, str(python.literal_eval(quoted.replace("\r", "\\r"))))
-        except (SyntaxError, ValueError):
-            self._fault("E0008", "this string holds an escape that is none", at, "write `\\\\` for a backslash")
-            return s.Literal(at, "")
+        width = 3 if quoted.type == "LONG_STRING" else 1
+        bad = [m for m in _ESCAPE.findall(quoted[width:-width]) if m[1] not in _ESCAPES]
+        if bad:
+            self._fault("E0008", f"a string has no escape `{bad[0]}`", at, "write `\\\\` for a backslash")
+        return s.Literal(at, _ESCAPE.sub(lambda m: _ESCAPES.get(m[0][1], ""), quoted[width:-width]))
 
     def _trim(self, meta: Meta) -> s.At:
         """A line's place without its line end."""

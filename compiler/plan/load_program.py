@@ -7,13 +7,14 @@ slices of stacked params: the expression is computed for all iterations and stac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ..graph import LEAVES, Attr, Graph, Node, TensorType, live, make_attrs
-from ..graph.ops.control import INDEX, loop_counts
+from ..graph.ops.control import loop_counts
 
 _LONGEST_NAME = 96
+_DEEPEST_NAME = 8  # ops that a name spells out, one within the other
 _STAYS = frozenset(("reshape", "broadcast"))  # addressing that every reader does for nothing
 
 
@@ -24,7 +25,7 @@ def split_load(graph: Graph) -> tuple[Graph, Graph | None]:
     new params. Params that the chip no longer reads leave `graph`; inputs and outputs stay as they are.
     """
     loops_split = _split_bodies(graph)
-    moved = _movable(loops_split, _from_params(loops_split))
+    moved = _movable(loops_split, _known(loops_split))
     if not moved:
         return _used_params(live(loops_split)), None
     names = _Namer(loops_split)
@@ -36,73 +37,67 @@ def split_load(graph: Graph) -> tuple[Graph, Graph | None]:
 
 # ---- what depends on params only -----------------------------------------------------------------
 
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """Values known when weights bind, each with the params (values) it is made from; literals have none."""
-
-    leaves: Mapping[int, frozenset[int]]
-
-    def __contains__(self, value: int) -> bool:
-        return value in self.leaves
+Leaves = Mapping[int, frozenset[int]]  # values known when weights bind, each with the params (values) it is made from
 
 
-def _from_params(graph: Graph, given: Iterable[int] = (), free: Iterable[int] = ()) -> _Known:
-    """`given` are further values that count as params, `free` such as count as literals."""
-    leaves: dict[int, frozenset[int]] = {v: frozenset((v,)) for v in given} | {v: frozenset() for v in free}
+def _known(graph: Graph, given: Iterable[int] = ()) -> Leaves:
+    """`given` are further values that count as params. Literals are known, and made from no param."""
+    leaves: dict[int, frozenset[int]] = {v: frozenset((v,)) for v in given}
     for n in graph.nodes:
         if n.op == "param":
             leaves[n.out] = frozenset((n.out,))
-        elif n.op in LEAVES:
-            leaves.update((v, frozenset()) for v in n.outs if n.op != "input" and v not in leaves)
-        elif all(a in leaves for a in n.args):
+        elif n.op != "input" and all(a in leaves for a in n.args):
             leaves.update(dict.fromkeys(n.outs, frozenset[int]().union(*(leaves[a] for a in n.args))))
-    return _Known(leaves)
+    return leaves
 
 
 def param_only(graph: Graph) -> frozenset[int]:
     """Values of `graph` that are known once its params are; literals alone are not among them."""
-    return frozenset(v for v, leaves in _from_params(graph).leaves.items() if leaves)
+    return frozenset(v for v, made_from in _known(graph).items() if made_from)
 
 
-def _movable(graph: Graph, known: _Known) -> list[int]:
-    """The values to compute at load, in order: the largest expressions that pay."""
-    unknown = [n for n in graph.nodes if n.op not in LEAVES and not all(v in known for v in n.outs)]
+def _movable(graph: Graph, known: Leaves, index: int | None = None) -> list[int]:
+    """The values to compute at load, in order: the largest expressions that pay.
+
+    `index` is a loop's: what is made from it alone stays.
+    """
+    unknown = [n for n in graph.nodes if n.op not in LEAVES and any(v not in known for v in n.outs)]
     stack = [v for v in (*graph.outputs, *(a for n in unknown for a in n.args)) if v in known]
     moved: set[int] = set()
     seen: set[int] = set()
     while stack:
         v = stack.pop()
-        if v in seen or not known.leaves[v]:
+        if v in seen or not known[v] - {index}:
             continue
         seen.add(v)
-        if _pays(graph, known, v):
-            moved.add(v)
+        if _pays(graph, known[v], v):
+            moved.update(w for w in graph.producers[v].outs if graph.users[w] or w in graph.outputs)
         else:
             stack += graph.producers[v].args
     return [v for n in graph.nodes for v in n.outs if v in moved]
 
 
-def _pays(graph: Graph, known: _Known, value: int) -> bool:
+def _pays(graph: Graph, made_from: frozenset[int], value: int) -> bool:
+    """Whether reading `value` is no more than reading its params; a loop always pays, being many steps."""
     node = graph.producers[value]
-    if node.op in LEAVES or node.op in _STAYS or value in known.leaves[value]:
+    if node.op in LEAVES or node.op in _STAYS:
         return False
-    return graph.types[value].nbytes <= sum(graph.types[p].nbytes for p in known.leaves[value])
+    return node.op == "loop" or graph.types[value].nbytes <= sum(graph.types[p].nbytes for p in made_from)
 
 
 # ---- loop bodies ---------------------------------------------------------------------------------
 
 
 def _split_bodies(graph: Graph) -> Graph:
-    """`graph` with what a body computes from params alone taken out into a loop of its own before it."""
+    """`graph` with what a loop's body computes from params alone taken out, to stand before the loop."""
     if not any(n.op == "loop" for n in graph.nodes):
         return graph
-    fresh = _Fresh(graph)
-    known = _from_params(graph)
+    fresh = _Fresh(max(v for n in graph.nodes for v in n.outs) + 1)
+    known = _known(graph)
     nodes: list[Node] = []
     for n in graph.nodes:
         if n.op == "loop" and any(v not in known for v in n.outs):
-            nodes += _split_loop(n, tuple(a in known and bool(known.leaves[a]) for a in n.args), fresh)
+            nodes += _split_loop(n, tuple(bool(known.get(a)) for a in n.args), fresh)
         else:
             nodes.append(n)
     return Graph(graph.name, tuple(nodes), graph.outputs, graph.output_names)
@@ -110,88 +105,105 @@ def _split_bodies(graph: Graph) -> Graph:
 
 @dataclass(slots=True)
 class _Fresh:
-    """Numbers for new values of a graph."""
+    """Numbers for new values."""
 
-    graph: Graph
-    used: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.used = max((v for n in self.graph.nodes for v in n.outs), default=-1) + 1
+    next: int
 
     def take(self, count: int) -> tuple[int, ...]:
-        first, self.used = self.used, self.used + count
+        first, self.next = self.next, self.next + count
         return tuple(range(first, first + count))
 
 
 def _split_loop(node: Node, loaded: Sequence[bool], fresh: _Fresh) -> list[Node]:
-    """The loop, and before it a loop over the loaded operands whose ys the first now reads."""
+    """What can be computed before the loop, and the loop, which reads it.
+
+    What is made from captures alone is computed once; the rest for all iterations, stacked.
+    """
     n, carry, xs = loop_counts(dict(node.attrs))
-    body = node.regions[0]
-    index, *values = (i.out for i in body.inputs)
+    if not n:
+        return [node]
+    index, *values = (i.out for i in node.regions[0].inputs)
     # A carried value is another one in each iteration, whatever it starts as.
     given = [v for k, v in enumerate(values) if loaded[k] and k >= carry]
-    body = _split_bodies_given(body, given)
-    moved = _movable(body, _from_params(body, given, (index,))) if n else []
-    moved = [v for v in moved if not _is_input(body, v)]
-    before: list[Node] = []
-    args, kept = list(node.args), body
-    if moved:
-        before = [_load_loop(node, body, moved, [v in given for v in values], fresh)]
-        new_inputs = {v: _as_input(f"load.{k}", body, v) for k, v in enumerate(moved)}
-        kept = _replaced(body, new_inputs, after=[index, *values][carry + xs])
-        args[carry + xs : carry + xs] = before[0].outs
-    return [*before, _without_unused(node, live(kept), args, xs + len(moved))]
+    body = _inputs_first(_split_nested(node.regions[0], given))
+    known = _known(body, (*given, index))
+    moved = _movable(body, known, index)
+    captures = frozenset(values[carry + xs :])
+    once = [v for v in moved if known[v] <= captures]
+    each = [v for v in moved if v not in once]
+    outer = dict(zip(values, node.args, strict=True))
+    before, once_args = _copied_out(body, once, outer, fresh)
+    if each:
+        before.append(_load_loop(node, body, each, given, fresh))
+    each_args = before[-1].outs if each else ()
+    args = (*node.args[: carry + xs], *each_args, *node.args[carry + xs :], *once_args)
+    return [*before, _without_unused(node, _reading(body, each, once, carry + xs), args, xs + len(each))]
 
 
-def _split_bodies_given(body: Graph, given: Sequence[int]) -> Graph:
+def _split_nested(body: Graph, given: Sequence[int]) -> Graph:
     """`_split_bodies` of a body whose inputs `given` count as params."""
     as_params = _swap_leaves(body, given, "param")
     return _swap_leaves(_split_bodies(as_params), given, "input")
 
 
 def _swap_leaves(graph: Graph, values: Iterable[int], op: str) -> Graph:
-    """`graph` with the leaves `values` turned into inputs or params of the same name."""
     wanted = set(values)
-    nodes = tuple(as_leaf(n, op) if n.outs and n.outs[0] in wanted and n.op in ("input", "param") else n for n in graph.nodes)
+    is_wanted = (n.op in ("input", "param") and n.out in wanted for n in graph.nodes)
+    nodes = tuple(as_leaf(n, op) if yes else n for n, yes in zip(graph.nodes, is_wanted, strict=True))
     return Graph(graph.name, nodes, graph.outputs, graph.output_names)
 
 
 def as_leaf(node: Node, op: str) -> Node:
     """An input as a param of the same name and type, or the reverse."""
-    attrs: dict[str, Attr] = {k: v for k, v in node.attrs if k != "stack"}
-    if op == "param":
-        attrs["stack"] = 0
-    return Node(op, (), make_attrs(attrs), node.types, node.outs, (), node.loc)
+    more: dict[str, Attr] = {"stack": 0} if op == "param" else {}
+    return _leaf(op, str(node.attr("name")), node.type, node.out, more, node.loc)
 
 
-def _is_input(graph: Graph, value: int) -> bool:
-    return graph.producers[value].op == "input"
+def _inputs_first(graph: Graph) -> Graph:
+    others = (n for n in graph.nodes if n.op != "input")
+    return Graph(graph.name, (*graph.inputs, *others), graph.outputs, graph.output_names)
 
 
-def _load_loop(node: Node, body: Graph, moved: Sequence[int], given: Sequence[bool], fresh: _Fresh) -> Node:
-    """A loop that carries nothing and stacks `moved`, over those of `node`'s operands that are loaded."""
-    n, carry, xs = loop_counts(dict(node.attrs))
-    inputs = body.inputs
-    keep = [k for k, is_given in enumerate(given) if is_given]
-    wanted = {inputs[0].out, *(inputs[k + 1].out for k in keep)}
-    region = live(Graph(f"{body.name}.load", body.nodes, tuple(moved)))
-    region = Graph(region.name, tuple(m for m in region.nodes if m.op != "input" or m.out in wanted), region.outputs)
-    types = tuple(body.types[v].with_shape((node.attr("n"), *body.types[v].shape)) for v in moved)  # pyright: ignore[reportArgumentType]
-    attrs = make_attrs({"n": node.attr("n"), "carry": 0, "xs": sum(carry <= k < carry + xs for k in keep)})
-    loop = Node("loop", tuple(node.args[k] for k in keep), attrs, types, fresh.take(len(moved)), (region,), node.loc)
-    return loop if n else node
-
-
-def _replaced(body: Graph, new: Mapping[int, Node], after: int) -> Graph:
-    """`body` with the values of `new` given as inputs, which stand behind the input `after`."""
+def _copied_out(
+    body: Graph, values: Sequence[int], outer: Mapping[int, int], fresh: _Fresh
+) -> tuple[list[Node], tuple[int, ...]]:
+    """Nodes that compute `values` of `body` outside of it, where its inputs are `outer`; and the results."""
+    if not values:
+        return [], ()
+    new = dict(outer)
     nodes: list[Node] = []
-    for m in body.nodes:
-        if m.outs and m.outs[0] in new and m.op != "input":
+    for m in live(Graph(body.name, body.nodes, tuple(values))).nodes:
+        if m.op == "input":
             continue
-        nodes.append(m)
-        if m.outs == (after,):
-            nodes += new.values()
-    return Graph(body.name, tuple(nodes), body.outputs, body.output_names)
+        outs = fresh.take(len(m.outs))
+        nodes.append(Node(m.op, tuple(new[a] for a in m.args), m.attrs, m.types, outs, m.regions, m.loc))
+        new.update(zip(m.outs, outs, strict=True))
+    return nodes, tuple(new[v] for v in values)
+
+
+def _load_loop(node: Node, body: Graph, moved: Sequence[int], given: Sequence[int], fresh: _Fresh) -> Node:
+    """A loop that carries nothing and stacks `moved`, over those of `node`'s operands that are loaded."""
+    _, carry, xs = loop_counts(dict(node.attrs))
+    keep = [k for k, i in enumerate(body.inputs[1:]) if i.out in given]
+    wanted = {body.inputs[0].out, *given}
+    needed = live(Graph(f"{body.name}.load", body.nodes, tuple(moved)))
+    region = Graph(needed.name, tuple(m for m in needed.nodes if m.op != "input" or m.out in wanted), needed.outputs)
+    n = node.attr("n")
+    assert isinstance(n, int)
+    types = tuple(body.types[v].with_shape((n, *body.types[v].shape)) for v in moved)
+    attrs = make_attrs({"n": n, "carry": 0, "xs": sum(carry <= k < carry + xs for k in keep)})
+    args = tuple(node.args[k] for k in keep)
+    loop = Node("loop", args, attrs, types, fresh.take(len(moved)), (region,), node.loc)
+    return _without_unused(loop, region, args, loop_counts(dict(attrs))[2])
+
+
+def _reading(body: Graph, each: Sequence[int], once: Sequence[int], position: int) -> Graph:
+    """`body` given `each` as its last xs (behind its value input `position`) and `once` as its last captures."""
+    new = {v: _as_input(body, v, f"load.{k}") for k, v in enumerate((*each, *once))}
+    inputs = [i for i in body.inputs if i.out not in new]
+    nodes = [*inputs[: position + 1], *(new[v] for v in each), *inputs[position + 1 :], *(new[v] for v in once)]
+    nodes += (m for m in body.nodes if m.op != "input" and new.keys().isdisjoint(m.outs))
+    return live(Graph(body.name, tuple(nodes), body.outputs, body.output_names))
 
 
 def _without_unused(node: Node, body: Graph, args: Sequence[int], xs: int) -> Node:
@@ -217,7 +229,7 @@ class _Namer:
         self.used = {str(n.attr("name")) for n in (*graph.inputs, *graph.params)}
 
     def of(self, value: int) -> str:
-        base = expression(self.graph, value, {})
+        base = expression(self.graph, value)
         name, count = base, 1
         while name in self.used:
             count += 1
@@ -226,33 +238,23 @@ class _Namer:
         return name
 
 
-def expression(graph: Graph, value: int, names: Mapping[int, str]) -> str:
+def expression(graph: Graph, value: int, names: Mapping[int, str] | None = None, depth: int = 0) -> str:
     """`value` as a short text over the names of leaves; `names` are those of a body's inputs."""
     node = graph.producers[value]
-    if value in names:
+    if names and value in names:
         return names[value]
     if node.op in ("input", "param"):
         return str(node.attr("name"))
-    if node.op == "full":
-        return str(node.attr("value"))
     if node.op in LEAVES:
-        return node.op
-    if node.op == "loop":
-        return _loop_expression(graph, node, value, names)
-    inside = ",".join(_clip(expression(graph, a, names)) for a in node.args)
-    text = inside if node.op in _STAYS else f"{node.op}({inside})"
-    return _clip(text)
-
-
-def _loop_expression(graph: Graph, node: Node, value: int, names: Mapping[int, str]) -> str:
-    """A stacked value reads as what the body computes of one element."""
-    _, carry, _ = loop_counts(dict(node.attrs))
-    if carry:
-        return f"loop.{node.outs.index(value)}({','.join(_clip(expression(graph, a, names)) for a in node.args)})"
-    body = node.regions[0]
-    outer = [expression(graph, a, names) for a in node.args]
-    inner = dict(zip((i.out for i in body.inputs), ("i", *outer), strict=True))
-    return expression(body, body.outputs[node.outs.index(value)], inner)
+        return str(node.attr("value")) if node.op == "full" else node.op
+    if depth == _DEEPEST_NAME:
+        return "…"
+    inside = [_clip(expression(graph, a, names, depth + 1)) for a in node.args]
+    if node.op == "loop" and not node.attr("carry"):
+        body, which = node.regions[0], node.outs.index(value)
+        inner = dict(zip((i.out for i in body.inputs), ("i", *inside), strict=True))
+        return expression(body, body.outputs[which], inner, depth + 1)
+    return _clip(",".join(inside) if node.op in _STAYS else f"{node.op}({','.join(inside)})")
 
 
 def _clip(text: str) -> str:
@@ -266,7 +268,7 @@ def _as_param(name: str, graph: Graph, value: int) -> Node:
     return _leaf("param", name, t, value, {"stack": stack}, node.loc)
 
 
-def _as_input(name: str, graph: Graph, value: int) -> Node:
+def _as_input(graph: Graph, value: int, name: str) -> Node:
     taken = {str(i.attr("name")) for i in graph.inputs}
     while name in taken:
         name += "'"
@@ -292,5 +294,3 @@ def _used_params(graph: Graph) -> Graph:
     nodes = tuple(n for n in graph.nodes if n.op != "param" or n.out in read)
     return Graph(graph.name, nodes, graph.outputs, graph.output_names)
 
-
-Names: type = Callable[[int], str]  # pyright: ignore[reportGeneralTypeIssues]

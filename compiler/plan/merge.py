@@ -3,7 +3,7 @@
 Priority fusion (the method of XLA's pass of that name): every pair of neighbours has a gain, the
 seconds of the kernels before less those after, asked of the target on the joined body; the best
 positive one is taken and its neighbours are priced again. Besides joining, a cheap producer may be
-copied into its readers. Kernels may write several values; a set of kernels is joined only if no
+copied into its readers. Equal seconds are decided by bytes of main memory. Kernels may write several values; a set of kernels is joined only if no
 path leads out of it and back. Must not know any one target, nor names or texts.
 """
 
@@ -21,6 +21,7 @@ from .target import KernelCost, Reason, Refusal
 _MOST_SIBLINGS = 4  # readers of the same value that are tried as one kernel: pairs grow with the square
 _MOST_COPIES = 8  # readers that a producer is copied into
 _MOST_BETWEEN = 6  # kernels that a joining may sweep up to stay convex
+_GAIN_DIGITS = 13  # decimal digits of seconds that are told apart; below lies the rounding of sums
 _LOOP_COST = KernelCost(0.0, {}, 0, 0, 0)  # a loop is no kernel; its body is priced on its own
 
 
@@ -37,11 +38,17 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Groups out, groups in, and the seconds that saves."""
+    """Groups out, groups in, and what that saves: seconds and bytes of main memory."""
 
     gain: float
+    bytes_saved: int
     removed: tuple[int, ...]
     made: tuple[Group, ...]
+
+    @property
+    def worth(self) -> tuple[float, int]:
+        """What moves are ranked by; a move pays when it is above (0, 0)."""
+        return (round(self.gain, _GAIN_DIGITS), self.bytes_saved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +92,18 @@ class Fusion:
 
     def run(self) -> None:
         """Takes the best move until none pays."""
-        heap: list[tuple[float, tuple[int, ...], Recipe]] = []
+        heap: list[_Offer] = []
         seen: set[Recipe] = set()
         self._offer(heap, seen, list(self.groups))
         while heap:
-            gain, _, recipe = heapq.heappop(heap)
+            negated, _, recipe = heapq.heappop(heap)
             if any(g not in self.groups for g in recipe.groups):
                 continue
             move = self.evaluate(recipe)
-            if isinstance(move, Blocked) or move.gain <= 0:
+            if isinstance(move, Blocked) or move.worth <= (0, 0):
                 continue
-            if move.gain < -gain:  # something changed since it was offered: it waits for its turn
-                heapq.heappush(heap, (-move.gain, self._order(recipe), recipe))
+            if _negated(move) > negated:  # it pays less than when it was offered: it waits for its turn
+                heapq.heappush(heap, (_negated(move), self._order(recipe), recipe))
                 continue
             self._offer(heap, seen, self._apply(move))
 
@@ -144,8 +151,10 @@ class Fusion:
             if isinstance(price, Refusal):
                 return Blocked(price.reason, price.detail)
             groups.append(Group(ops, owned & ops, writes, price))
-        gain = sum(self.groups[g].cost.seconds for g in gids) - sum(g.cost.seconds for g in groups)
-        return Move(gain, gids, tuple(groups))
+        before = [self.groups[g].cost for g in gids]
+        after = [g.cost for g in groups]
+        gain = sum(c.seconds for c in before) - sum(c.seconds for c in after)
+        return Move(gain, sum(map(_traffic, before)) - sum(map(_traffic, after)), gids, tuple(groups))
 
     def _part(self, ops: frozenset[int], values: Iterable[int]) -> frozenset[int]:
         """Those of `ops` that `values` need."""
@@ -227,15 +236,15 @@ class Fusion:
 
     # ---- offers ----------------------------------------------------------------------------------
 
-    def _offer(self, heap: list[tuple[float, tuple[int, ...], Recipe]], seen: set[Recipe], gids: Sequence[int]) -> None:
+    def _offer(self, heap: list[_Offer], seen: set[Recipe], gids: Sequence[int]) -> None:
         for gid in gids:
             for recipe in self._recipes(gid):
                 if recipe in seen:
                     continue
                 seen.add(recipe)
                 move = self.evaluate(recipe)
-                if isinstance(move, Move) and move.gain > 0:
-                    heapq.heappush(heap, (-move.gain, self._order(recipe), recipe))
+                if isinstance(move, Move) and move.worth > (0, 0):
+                    heapq.heappush(heap, (_negated(move), self._order(recipe), recipe))
 
     def _recipes(self, gid: int) -> Iterator[Recipe]:
         group = self.groups[gid]
@@ -270,4 +279,16 @@ class Fusion:
     def _order(self, recipe: Recipe) -> tuple[int, ...]:
         """Where a recipe stands among equal gains: by place in the graph; joins before copies."""
         places = (min(self.groups[g].ops) for g in recipe.groups)
-        return (recipe.kind == "copy", *places, len(self.groups[recipe.groups[0]].ops))
+        return (recipe.kind == "copy", *places, *recipe.groups)
+
+
+_Offer = tuple[tuple[float, int], tuple[int, ...], Recipe]  # negated worth, order, what
+
+
+def _negated(move: Move) -> tuple[float, int]:
+    seconds, traffic = move.worth
+    return (-seconds, -traffic)
+
+
+def _traffic(cost: KernelCost) -> int:
+    return cost.bytes_read + cost.bytes_written

@@ -162,7 +162,7 @@ def tile_extent(value: int, axis: int, extent: int, cuts: Tiling, steps: Mapping
 
 def _tile_attrs(node: Node, new: TensorType, body: Graph) -> dict[str, Attr]:
     attrs = dict(node.attrs)
-    if node.op in ("broadcast", "reshape", "full", "input", "param"):
+    if node.op in ("broadcast", "reshape", "full", "iota", "input", "param"):
         attrs["shape"] = new.shape
     if node.op == "slice":
         old = body.types[node.args[0]].shape

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from ..graph import DTYPES, OPS, Array, Attr, AttrMap, DType, InferError, TensorType
-from .forms import Form, PatternOp
-from .functions import FUNCTIONS, NO_VALUE, Facts, Tensor, equal
+from ..graph import DTYPES, Array, Attr, DType, InferError, TensorType
+from ..graph.ops import AttrMap
+from .forms import Form, PatternOp, operand_count, positional_attrs
+from .functions import FUNCTIONS, NO_VALUE, Facts, Tensor, equal, put
 from .syntax import Binary, Call, Cut, Expr, Index, Lit, Name, Prefix, Star, Tup, TypePattern, Unary
 
 Value: TypeAlias = "int | float | str | bool | None | DType | Array | Tensor | OpHead | tuple[Value, ...]"
@@ -244,7 +245,7 @@ def build(form: Form, env: Env, facts: Facts, maker: Maker) -> list[tuple[str, T
         for name, e in form.tensor_lets:
             names[name] = _tensor(e, names, facts, maker)
         return [(root.name, _tensor(root.expr, names, facts, maker)) for root in form.right]
-    except InferError as error:
+    except (InferError, *NO_VALUE) as error:
         raise NoMatch(str(error)) from None
 
 
@@ -262,16 +263,15 @@ def _tensor(e: Expr, env: Env, facts: Facts, maker: Maker) -> Tensor:
         return maker.make(head.op, args, dict(head.attrs))
     given = {**positional_attrs(e.fn, e.args[count:]), **dict(e.kwargs)}
     attrs: dict[str, Any] = {k: evaluate(v, env, facts) for k, v in given.items()}
+    if e.fn == "slice" and "axis" in attrs:
+        attrs = slice_axis(facts.type(args[0]).shape, **attrs)
     return maker.make(e.fn, args, attrs)
 
 
-def operand_count(op: str, given: int) -> int:
-    """How many of `given` positional arguments of `op` are operands; the rest are attributes in table order."""
-    if op not in OPS or OPS[op].variadic:
-        return given
-    return min(given, len(OPS[op].operands))
+def slice_axis(shape: tuple[int, ...], axis: int, start: int = 0, stop: int | None = None) -> dict[str, Any]:
+    """The attributes of `slice(x, axis=, start=, stop=)`, which cuts one axis and keeps the others whole."""
+    at = range(len(shape))[axis]
+    whole = (0,) * len(shape)
+    end = shape[at] if stop is None else stop
+    return {"starts": put(whole, at, start), "stops": put(shape, at, end), "steps": (1,) * len(shape)}
 
-
-def positional_attrs(op: str, rest: tuple[Expr, ...]) -> dict[str, Expr]:
-    """Attributes given by position, as in `full(1)`."""
-    return {} if not rest else {spec.name: e for spec, e in zip(OPS[op].attrs, rest, strict=False)}

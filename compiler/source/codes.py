@@ -26,7 +26,20 @@ CODES: dict[str, Code] = {
     # E01xx: names and types in the model language
     # E02xx: graphs
     # E03xx: rules
+    "E0301": Code("A rule is not written as rules are.", "rules/README.md has the syntax, with examples."),
+    "E0302": Code("Two rules have one name.", "Rename one: reports and `--disable` speak of rules by name."),
+    "E0303": Code("A rule has no class, or an unknown one.", "Write `rule name @exact:`; rules/README.md has the classes."),
+    "E0304": Code("A rule names an op, function, trait or dtype that does not exist.", "Use one that does."),
+    "E0305": Code("A rule uses a name to which its left side gives no value.", "Bind it on the left or by `let`."),
+    "E0306": Code("A rule's side is not something that can be matched or built.", "Write ops applied to variables."),
+    "E0307": Code("A rule calls an op with operands or attributes it does not take.", "See the op's row in docs/ops.md."),
+    "E0308": Code("A name in a rule is never used, or is two things at once.", "Drop it, or rename one."),
+    "E0309": Code("A rule is wrong: its sides differ on the tensors shown.", "Add a condition or the class suggested."),
+    "E0310": Code("A rule never applied to any tensor that was tried.", "Loosen its conditions, or add `test` hints."),
+    "E0311": Code("A rule's sides differ in dtype or shape.", "Add a condition on the dims or dtypes shown."),
+    "E0312": Code("A rule to be switched off does not exist.", "`tdslc rules list` prints the names."),
     # E04xx: fit and capacity
+    "E0410": Code("A chip cannot run an op, even alone.", "Use another chip, a smaller dim, or another form of the op."),
     # E05xx: machine files
     "E0501": Code("A machine file is not TOML.", "Mend the line shown; https://toml.io has the syntax."),
     "E0502": Code("A machine file or `--set` names a key the target lacks.", "Use one of the keys listed."),
@@ -42,7 +55,31 @@ CODES: dict[str, Code] = {
     "E0509": Code("A machine's name cannot name a folder.", "Use letters, digits, '.', '_' and '-'."),
     "E0510": Code("A value of a machine file is none of those known.", "Use one of those listed."),
     # E06xx: weights and inputs
+    "E0601": Code("A weights file is not safetensors, or is damaged.", "Copy or download it again."),
+    "E0602": Code("A data file is a pickle or of another format.", "Save it as safetensors; pickles run code when read."),
+    "E0603": Code("A weights file lacks tensors.", "Give them the names listed, or change the `as` scopes of the model."),
+    "E0604": Code("A tensor of a weights file does not fit its param.", "Make shapes and kinds of dtype agree."),
+    "E0605": Code("Some tensors of a weights file are not used.", "Nothing, if the model is meant to leave them out."),
+    "E0606": Code("A model with params was run without weights.", "Give `--weights FILE`, or `--weights random:0`."),
+    "E0607": Code("An `--input` cannot be read or is of no input.", "Write NAME=FILE or NAME=rand:SEED, a name listed."),
+    "E0608": Code("An input has no value.", "Give it with `--input`."),
+    "E0609": Code("An input does not fit its type.", "Give a tensor of the shape and dtype named, or set `--dim`."),
+    "E0610": Code("A NumPy file cannot be read.", "Save it again with numpy.save or numpy.savez."),
+    "E0611": Code("An `--expect` cannot be compared.", "Name an output, and labels or values of its shape."),
+    "E0612": Code("A data file has no tensor of that name.", "Write FILE:NAME, a name listed."),
     # E07xx: build folders, files written
+    "E0701": Code("An output folder is there and is no build.", "Name another with `-o`, or remove it yourself."),
+    "E0702": Code("A file or folder cannot be written.", "Name another, or free space and check permissions."),
+    "E0703": Code("A build folder cannot be used.", "Build again; `run`, `report` and `diff` take whole builds."),
+    "E0704": Code("A target is unknown.", "Use one of `tdslc targets`, as TARGET:CHIP or TARGET:FILE.toml."),
+    "E0705": Code("A `--set` made no difference.", "Change the figure that the note names."),
+    "E0706": Code("The optimised program was not better than the unfused one, which is used.", "Report it as a bug."),
+    "E0707": Code("The search for equal forms ended at its budget.", "Raise it with `--budget`, or drop a rule named."),
+    "E0708": Code("The command line cannot be read.", "See `tdslc COMMAND --help`."),
+    "E0709": Code("tdslc failed.", "Report it, with the folder that the message names."),
+    "E0710": Code("The command was interrupted.", "Nothing was left half done; run it again."),
     # E08xx: numbers
+    "E0801": Code("The program computes something else than the model.", "See which op and rule the message names."),
+    "E0802": Code("A figure crossed the threshold of `--fail-if`.", "See `tdslc diff` for what changed."),
     # E09xx: hazards in simulated programs
 }

@@ -19,11 +19,11 @@ from ...compiler.source import Diagnostic, DiagnosticError
 
 # Classes of vector work with a figure of their own in [vector]; `work.py` says which op is of which class.
 OpClass = Literal[
-    "simple", "sign", "round", "convert", "div", "rem", "int_div", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt",
+    "simple", "sum", "sign", "round", "convert", "div", "rem", "int_div", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt",
     "tanh", "erf", "sin", "cos", "pow",
 ]  # fmt: skip
 OP_CLASSES: tuple[OpClass, ...] = (
-    "simple", "sign", "round", "convert", "div", "rem", "int_div", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt",
+    "simple", "sum", "sign", "round", "convert", "div", "rem", "int_div", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt",
     "tanh", "erf", "sin", "cos", "pow",
 )  # fmt: skip
 MatrixType = Literal["bf16", "i8", "u8", "f8e4m3", "f8e5m2"]

@@ -67,6 +67,15 @@ def alias_roots(plan: Plan) -> dict[int, int]:
     return root
 
 
+@dataclass(frozen=True, slots=True)
+class _Lowered:
+    """A kernel's code. A `solo` kernel uses all of VMEM, so its neighbours' copies keep out of it."""
+
+    kernel: Kernel
+    code: KernelCode
+    solo: bool
+
+
 @dataclass(slots=True)
 class _Lowering:
     """One program in the making. `next_hbm` is the first free byte of HBM."""
@@ -95,7 +104,7 @@ class _Lowering:
         return [self.buffer(n, "output", graph.types[v]) for n, v in zip(names, graph.outputs, strict=True)]
 
     def check_hbm(self, plan: Plan) -> None:
-        limit = self.chip.hbm_bytes
+        limit = self.chip.mem.hbm_bytes
         if self.next_hbm <= limit:
             return
         largest = sorted((b for b in self.buffers if b.memory == "hbm"), key=lambda b: (-b.nbytes, b.name))[:5]
@@ -116,10 +125,10 @@ class _Lowering:
         """The stream of `plan`'s steps; `targets` are the values whose places are already chosen."""
         where = self.place(plan, homes, targets)
         stream: list[Instruction] = []
-        pending: list[tuple[Kernel, KernelCode]] = []
+        pending: list[_Lowered] = []
         for step in plan.steps:
             if isinstance(step, Kernel):
-                pending.append((step, self.kernel(step, where)))
+                pending.append(self.kernel(step, where))
             elif isinstance(step, LoopStep):
                 stream += _blocks(pending, plan)
                 pending = []
@@ -158,7 +167,7 @@ class _Lowering:
                 where[s.output] = where[s.source]
         return where
 
-    def kernel(self, k: Kernel, where: Mapping[int, Address]) -> KernelCode:
+    def kernel(self, k: Kernel, where: Mapping[int, Address]) -> _Lowered:
         choice = choose(k.body, self.chip)
         if not isinstance(choice, Choice):
             raise DiagnosticError([
@@ -177,7 +186,7 @@ class _Lowering:
         )
         self.buffers += [_scratch(s, self.kernels) for s in code.scratch]
         self.kernels += 1
-        return replace(code, single=code.single and not choice.solo)
+        return _Lowered(k, code, choice.solo)
 
     def copy_block(self, source: Address, to: Address, t: TensorType, what: str) -> KernelBlock:
         """A copy from HBM to HBM."""
@@ -300,20 +309,22 @@ def _carry_in_place(plan: Plan, root: Mapping[int, int], targets: Mapping[int, A
     return joined
 
 
-def _blocks(codes: Sequence[tuple[Kernel, KernelCode]], plan: Plan) -> list[Instruction]:
+def _blocks(codes: Sequence[_Lowered], plan: Plan) -> list[Instruction]:
     """Kernels in a row; each one's first copies of what no kernel makes go into the one before it."""
     ready = {n.out for n in (*plan.graph.inputs, *plan.graph.params)}
     early: list[tuple[Instruction, ...]] = []
     own: list[tuple[Instruction, ...]] = []
-    for k, code in codes:
+    for before, this in zip((None, *codes), codes, strict=False):
+        alone = before is None or before.solo or this.solo
+        k, code = this.kernel, this.code
         values = dict(zip((n.out for n in form(k.body).body.inputs), k.inputs, strict=True))
-        split = [(values[v] in ready, i) for v, i in zip(code.asked, code.ask, strict=True)]
-        first = not early
-        early.append(() if first else tuple(i for is_ready, i in split if is_ready))
-        own.append(tuple(i for is_ready, i in split if first or not is_ready))
+        split = [(not alone and values[v] in ready, i) for v, i in zip(code.asked, code.ask, strict=True)]
+        early.append(tuple(i for ahead, i in split if ahead))
+        own.append(tuple(i for ahead, i in split if not ahead))
     blocks: list[Instruction] = []
-    for i, (k, code) in enumerate(codes):
-        ahead = early[i + 1] if i + 1 < len(codes) else ()
-        before, after = (ahead, ()) if code.single else ((), ahead)
-        blocks.append(KernelBlock(k.name, k.source, (*own[i], *before, *code.run, *after, *code.drain)))
+    for i, this in enumerate(codes):
+        ahead, code = early[i + 1] if i + 1 < len(codes) else (), this.code
+        before_work, after_work = (ahead, ()) if code.single else ((), ahead)
+        body = (*own[i], *before_work, *code.run, *after_work, *code.drain)
+        blocks.append(KernelBlock(this.kernel.name, this.kernel.source, body))
     return blocks

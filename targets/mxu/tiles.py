@@ -19,7 +19,7 @@ from .prepare import prepare
 from .stages import Stage, stages
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Form:
     """A prepared kernel body, its axis classes, and the classes that may be cut (all outputs carry them)."""
 

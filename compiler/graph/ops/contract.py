@@ -118,13 +118,10 @@ def windows(x: NDArray, window: Sequence[int], attrs: AttrMap, fill: Any) -> NDA
         window_length(n, k, s, a, b, d)
         for n, k, s, a, b, d in zip(x.shape[2:], window, strides, low, high, dilations, strict=True)
     ]
-    steps = padded.strides[2:]
-    return np.lib.stride_tricks.as_strided(
-        padded,
-        (*x.shape[:2], *out, *window),
-        (*padded.strides[:2], *(p * s for p, s in zip(steps, strides, strict=True)), *(p * d for p, d in zip(steps, dilations, strict=True))),
-        writeable=False,
-    )
+    nc, bytes_apart = padded.strides[:2], padded.strides[2:]
+    moves = [p * n for rates in (strides, dilations) for p, n in zip(bytes_apart, rates, strict=True)]
+    shape = (*x.shape[:2], *out, *window)
+    return np.lib.stride_tricks.as_strided(padded, shape, (*nc, *moves), writeable=False)
 
 
 def _conv(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
@@ -182,7 +179,8 @@ def _window(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context)
 def _window_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
     (x,), out = args, results[0]
     extents = (*out.shape, *x.shape[2:])
-    return Axes(extents, (*parallel(2), *whole(len(extents) - 2)), ((*entries(2), *entries(x.rank - 2, out.rank)),), (entries(out.rank),))
+    operand = (*entries(2), *entries(x.rank - 2, out.rank))
+    return Axes(extents, (*parallel(2), *whole(len(extents) - 2)), (operand,), (entries(out.rank),))
 
 
 # ---- reductions ----------------------------------------------------------------------------------
@@ -259,10 +257,12 @@ def _reduce(kind: str) -> Op:
 
 _REDUCE_DOCS = {
     "sum": ("The sum", "Accumulated in f64 from +0, so an empty sum and a sum of -0s are +0. Integers wrap."),
-    "prod": ("The product", "Accumulated in f64, so that no partial product over- or underflows f32. An empty product is 1. "
-             "Integers wrap."),
-    "max": ("The greatest", "NaN if any is NaN; +0 is above -0. An empty max is -inf (f8e4m3: -448), the least integer."),
-    "min": ("The least", "NaN if any is NaN; -0 is below +0. An empty min is inf (f8e4m3: 448), the greatest integer."),
+    "prod": ("The product", "Accumulated in f64, so that no partial product over- or underflows f32. "
+             "An empty product is 1. Integers wrap."),
+    "max": ("The greatest", "NaN if any is NaN; +0 is above -0. An empty max is -inf (f8e4m3: -448), or the least "
+            "integer."),
+    "min": ("The least", "NaN if any is NaN; -0 is below +0. An empty min is inf (f8e4m3: 448), or the greatest "
+            "integer."),
     "and": ("Whether all hold", "True when empty."),
     "or": ("Whether any holds", "False when empty."),
 }
@@ -309,15 +309,15 @@ ROWS: tuple[Op, ...] = (
         "matmul", "a[..B, M, K] @ b[..B, K, N], or @ b[K, N]; `dtype` is the result's, the operands' by default.",
         ("a", "b"), _infer_matmul, _matmul, _matmul_axes, "contract",
         (AttrSpec("precision", "str", "highest"), AttrSpec("dtype", "dtype", None)),
-        edges="Products and sums in an order and width that is the target's (the reference: f64), rounded to the result's "
-        "dtype. K = 0 gives +0. Integers wrap at the result's dtype.",
+        edges="Products and sums in an order and width that is the target's (the reference: f64), rounded to the "
+        "result's dtype. K = 0 gives +0. Integers wrap at the result's dtype.",
     ),
     Op(
         "conv", "x[N, C, …] convolved with w[O, C/groups, …] (cross-correlation, zero padding).", ("x", "w"),
         _infer_conv, _conv, _conv_axes, "contract",
         (*_WINDOW, AttrSpec("groups", "int", 1), AttrSpec("precision", "str", "highest")),
-        edges="As matmul, K running over channels, then taps in row-major order; padding takes part as zeros, so a NaN or "
-        "infinite weight meets them as NaN.",
+        edges="As matmul, K running over channels, then taps in row-major order; padding takes part as zeros, so a NaN "
+        "or infinite weight meets them as NaN.",
     ),
     Op(
         "reduce_window", "The max or sum over windows of the spatial axes of x[N, C, …]; padding is neutral.", ("x",),

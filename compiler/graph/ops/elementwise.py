@@ -231,8 +231,9 @@ ROWS: tuple[Op, ...] = (
             "Floats: exact, as C's fmod; NaN where x is infinite or y is 0; x where y is infinite. "
             "Integers: x rem 0 = x; the least one rem -1 = 0."),
     _row("pow", "x to the y.", _needs("f"), _apply_f64(_pow), 2, "transcendental",
-         edges="As C's pow: 1 where y is 0 or x is 1, NaN or not; (+-0)^y is +-0 or +-inf for odd y, else +0 or +inf; "
-         "NaN for x below 0 and y not whole. Exactly x, x * x, 1 / x, sqrt(x) where y is 1, 2, -1, and 0.5 with x > 0."),
+         edges="As C's pow: 1 where y is 0 or x is 1, NaN or not; (+-0)^y is +-0 or +-inf for odd y, else +0 or "
+         "+inf; NaN for x below 0 and y not whole. Exactly x, x * x, 1 / x, sqrt(x) where y is 1, 2, -1, "
+         "and 0.5 with x > 0."),
     _binary("max", "The greater.", _maximum, "fi", "NaN if either is; max(+0, -0) = +0.", *_COMMUTES),
     _binary("min", "The lesser.", _minimum, "fi", "NaN if either is; min(+0, -0) = -0.", *_COMMUTES),
     _binary("and", "Logical or bitwise and.", np.bitwise_and, "ib", "", *_COMMUTES),
@@ -252,8 +253,8 @@ ROWS: tuple[Op, ...] = (
         "convert", "x at another dtype: to a float, rounded to nearest even; to an integer, truncated toward zero.",
         ("x",), _infer_convert, _convert, same_axes, "simple", (AttrSpec("dtype", "dtype"),),
         frozenset(("elementwise",)),
-        edges="f64 and integers reach floats narrower than f32 through f32. Beyond the greatest finite value: infinity; "
-        "in f8e4m3, which has none, NaN. Float to integer saturates, and NaN gives 0. Integer to integer wraps. "
-        "To bool: x is not 0, so true for NaN.",
+        edges="f64 and integers reach floats narrower than f32 through f32. Beyond the greatest finite value: "
+        "infinity; in f8e4m3, which has none, NaN. Float to integer saturates, and NaN gives 0. Integer to integer "
+        "wraps. To bool: x is not 0, so true for NaN.",
     ),
 )

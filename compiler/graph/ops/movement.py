@@ -180,7 +180,7 @@ def reshape_groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[lis
 
 
 def _reshape_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
-    """Within a group the outermost non-unit axes run together, in the most steps both divide into; the rest is whole."""
+    """In a group the outermost non-unit axes run together, in the most steps both divide into; the rest is whole."""
     old, new = args[0].shape, results[0].shape
     extents: list[int] = []
     kinds: list[AxisKind] = []
@@ -412,5 +412,6 @@ ROWS: tuple[Op, ...] = (
        (AttrSpec("axes", "ints"),)),
     Op("take", "Rows of `table` along `axis`: its place in the table's shape is taken by the shape of `index`.",
        ("table", "index"), _infer_take, _take, _take_axes, "gather", (AttrSpec("axis", "int", 0),),
-       edges="An index out of range takes the nearest row, a negative one the first. From an axis of size 0 only no rows."),
+       edges="An index out of range takes the nearest row, a negative one the first. From an axis of size 0 only no "
+       "rows."),
 )

@@ -1,0 +1,40 @@
+"""The model of a build: read from `.tdsl`, or given as a Graph. Must not know targets, rules or plans."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..graph import Composites, Graph
+from ..language import load_model, stdlib_composites
+from .folder import digest
+from .options import BuildOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A model as written, and what it was read from.
+
+    `files` gives the sha256 of every source text under the path it is shown by; `folder` is what paths in a manifest
+    are relative to.
+    """
+
+    name: str
+    graph: Graph
+    composites: Composites
+    dims: Mapping[str, int] = field(default_factory=dict[str, int])
+    dtypes: Mapping[str, str] = field(default_factory=dict[str, str])
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    folder: str = "."
+
+
+def load_source(options: BuildOptions) -> Source:
+    """The model that `options` name. DiagnosticError with what is wrong in its text, dims or dtypes."""
+    if isinstance(options.model, Graph):
+        return Source(options.model.name, options.model, stdlib_composites())
+    model = load_model(options.model, options.dims, options.dtypes, options.entry)
+    files = {file.path: digest(file.text) for file in model.sources}
+    folder = os.path.dirname(options.model) or "."
+    dtypes = {name: str(t) for name, t in model.dtypes.items()}
+    return Source(model.name, model.graph, model.composites, dict(model.dims), dtypes, files, folder)

@@ -1,0 +1,237 @@
+"""From a rewritten Graph to a Plan: the load program split off, kernels chosen, named and put in order.
+
+Every value that still goes through main memory between two kernels gets an Edge with the reason.
+Must not know any one target, nor rewriting.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ..graph import Builder, Graph, Node, is_composite, live, renumber
+from ..graph.ops.control import loop_counts
+from ..source import Diagnostic, DiagnosticError
+from .anatomy import Anatomy, anatomy, kernel_body, role
+from .load_program import split_load
+from .merge import Blocked, Fusion, Group, Recipe, Unplannable
+from .pricing import Pricer
+from .target import Alias, Edge, Kernel, LoopStep, Machine, Plan, PlanOptions, Reason, Refusal, Step
+
+_NAMED_OPS = 3  # ops that a kernel's name spells out
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """Kernels chosen for a graph, not yet named: the search's final state, and its loops' bodies by position."""
+
+    fusion: Fusion
+    bodies: Mapping[int, Fused]
+    seconds: float
+
+
+def plan(graph: Graph, machine: Machine, options: PlanOptions, pricer: Pricer | None = None) -> Plan:
+    """The Plan of `graph` on `machine`: never slower, by its estimates, than one kernel an op.
+
+    `options.fuse` off leaves one kernel an op. DiagnosticError (E0410) when the machine cannot run an
+    op even alone.
+    """
+    pricer = pricer or Pricer(machine)
+    run_time, load = split_load(graph)
+    run_time = renumber(runnable(run_time, pricer))
+    made = _assemble(fused(run_time, pricer, options), _Names(), options)
+    return Plan(made.graph, made.steps, renumber(load) if load else None, made.edges)
+
+
+def unfused_plan(graph: Graph, machine: Machine, pricer: Pricer | None = None) -> Plan:
+    """The baseline: `graph` as written, one kernel an op, composites whole, views free, the load program split off."""
+    return plan(graph, machine, PlanOptions(fuse=False), pricer)
+
+
+def planned_seconds(graph: Graph, pricer: Pricer, options: PlanOptions) -> float:
+    """Estimated seconds of `plan(graph, …)`, without making it; infinite when it cannot be planned."""
+    try:
+        return fused(renumber(runnable(split_load(graph)[0], pricer)), pricer, options).seconds
+    except DiagnosticError:
+        return float("inf")
+
+
+def plan_seconds(made: Plan) -> float:
+    """Estimated seconds of a plan: its kernels', loops' bodies times their iterations."""
+    total = 0.0
+    for step in made.steps:
+        if isinstance(step, Kernel):
+            total += step.cost.seconds
+        elif isinstance(step, LoopStep):
+            total += step.n * plan_seconds(step.body)
+    return total
+
+
+# ---- choosing ------------------------------------------------------------------------------------
+
+
+def runnable(graph: Graph, pricer: Pricer) -> Graph:
+    """`graph` without dead nodes, and with composites that the machine refuses replaced by their definitions."""
+    graph = live(graph)
+    refused = {n.outs for n in graph.nodes if is_composite(n) and _refused(n, graph, pricer)}
+    if not refused and not any(n.op == "loop" for n in graph.nodes):
+        return graph
+    b = Builder(graph.name)
+    new: dict[int, int] = {}
+    for n in graph.nodes:
+        args = [new[a] for a in n.args]
+        if n.outs in refused:
+            outs = b.inline(runnable(n.regions[0], pricer), args)
+        elif n.op == "loop":
+            outs = b.add("loop", args, dict(n.attrs), regions=(runnable(n.regions[0], pricer),), loc=n.loc)
+        else:
+            outs = b.add(n.op, args, dict(n.attrs), regions=n.regions, loc=n.loc)
+        new.update(zip(n.outs, outs, strict=True))
+    return b.finish([new[v] for v in graph.outputs], graph.output_names)
+
+
+def _refused(node: Node, graph: Graph, pricer: Pricer) -> bool:
+    args = [graph.types[a] for a in node.args]
+    return isinstance(pricer.alone(node.op, node.attrs, args, node.types, node.regions), Refusal)
+
+
+def fused(graph: Graph, pricer: Pricer, options: PlanOptions) -> Fused:
+    """Kernels for a `runnable` graph and the bodies of its loops."""
+    a = anatomy(graph)
+    bodies = {i: fused(n.regions[0], pricer, options) for i, n in enumerate(graph.nodes) if role(n) == "loop"}
+    try:
+        fusion = Fusion(a, pricer)
+    except Unplannable as e:
+        raise DiagnosticError(_cannot_run(graph.nodes[e.position], e.refusal, pricer.machine)) from None
+    if options.fuse:
+        fusion.run()
+    loops = sum(loop_counts(dict(graph.nodes[i].attrs))[0] * body.seconds for i, body in bodies.items())
+    return Fused(fusion, bodies, sum(g.cost.seconds for g in fusion.groups.values()) + loops)
+
+
+def _cannot_run(node: Node, refusal: Refusal, machine: Machine) -> Diagnostic:
+    at = f" ({node.loc})" if node.loc else ""
+    return Diagnostic("E0410", f"{machine.spec} cannot run {node.op}{at}: {refusal.detail}")
+
+
+# ---- putting together ----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Names:
+    """Gives kernels and loops names that are different over the whole plan."""
+
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+
+    def fresh(self, base: str) -> str:
+        number = self.counts.get(base, 0)
+        self.counts[base] = number + 1
+        return f"{base}.{number}"
+
+
+def _assemble(chosen: Fused, names: _Names, options: PlanOptions) -> Plan:
+    fusion = chosen.fusion
+    a = fusion.a
+    titles: dict[int, str] = {}
+    steps: list[Step] = []
+    pending = dict(a.aliases)
+    made = {v for n in (*a.graph.inputs, *a.graph.params) for v in n.outs}
+    steps += _due_aliases(pending, made)
+    for gid in _in_order(fusion):
+        group = fusion.groups[gid]
+        if group.fixed:
+            step: Step = _loop_step(chosen, group, names, options)
+        else:
+            step = _kernel(a, group, names)
+        titles[gid] = step.name
+        steps.append(step)
+        made.update(step.outputs)
+        steps += _due_aliases(pending, made)
+    return Plan(a.graph, tuple(steps), None, tuple(_edges(fusion, titles, options)))
+
+
+def _due_aliases(pending: dict[int, int], made: set[int]) -> list[Alias]:
+    due = [Alias(output, source) for output, source in pending.items() if source in made]
+    for alias in due:
+        del pending[alias.output]
+    return due
+
+
+def _in_order(fusion: Fusion) -> Iterator[int]:
+    """Groups after what they read; among those that are ready, the one that stands first in the graph."""
+    waits: dict[int, set[int]] = {}
+    for gid, group in fusion.groups.items():
+        makers = {fusion.owner[p] for p in (fusion.a.position[v] for v in fusion.reads(group)) if p in fusion.owner}
+        waits[gid] = makers
+    while waits:
+        # `max`: a kernel goes where its last op stands, since that is what others wait for.
+        gid = min((g for g, w in waits.items() if w.isdisjoint(waits)), key=lambda g: (max(fusion.groups[g].ops), g))
+        del waits[gid]
+        yield gid
+
+
+def _kernel(a: Anatomy, group: Group, names: _Names) -> Kernel:
+    body, inputs = kernel_body(a, group.ops, group.writes)
+    nodes = [a.graph.nodes[i] for i in sorted(group.ops)]
+    ops = tuple(n.op for n in nodes)
+    return Kernel(names.fresh(title(ops)), body, inputs, group.writes, group.cost, ops, _source(nodes))
+
+
+def _loop_step(chosen: Fused, group: Group, names: _Names, options: PlanOptions) -> LoopStep:
+    (position,) = group.ops
+    node = chosen.fusion.a.graph.nodes[position]
+    _, carry, xs = loop_counts(dict(node.attrs))
+    n = node.attr("n")
+    assert isinstance(n, int)
+    name = names.fresh("loop")
+    return LoopStep(name, n, carry, xs, node.args, node.outs, _assemble(chosen.bodies[position], names, options))
+
+
+def title(ops: Iterable[str]) -> str:
+    """A short readable name for a kernel of `ops`: the first few, each once, and how many more there are."""
+    different = list(dict.fromkeys(re.sub(r"\W", "_", op) for op in ops))
+    more = f"_and_{len(different) - _NAMED_OPS}_more" if len(different) > _NAMED_OPS else ""
+    return "_".join(different[:_NAMED_OPS]) + more
+
+
+def _source(nodes: list[Node]) -> str:
+    """ "file:line" of the last node that has a place."""
+    located = [n.loc for n in nodes if n.loc]
+    return located[-1].rpartition(":")[0] if located else ""
+
+
+# ---- reasons -------------------------------------------------------------------------------------
+
+
+def _edges(fusion: Fusion, titles: Mapping[int, str], options: PlanOptions) -> Iterator[Edge]:
+    reasons: dict[tuple[int, int], tuple[Reason, str]] = {}
+    for gid in titles:
+        for v in fusion.groups[gid].writes:
+            for reader in sorted(fusion.readers[v], key=list(titles).index):
+                if (gid, reader) not in reasons:
+                    reasons[gid, reader] = _reason(fusion, gid, reader, options)
+                yield Edge(v, titles[gid], titles[reader], *reasons[gid, reader])
+
+
+def _reason(fusion: Fusion, producer: int, reader: int, options: PlanOptions) -> tuple[Reason, str]:
+    """Why the two are not one kernel."""
+    if not options.fuse:
+        return "illegal", "fusion is switched off"
+    move = fusion.evaluate(Recipe("join", (producer, reader)))
+    if isinstance(move, Blocked):
+        return move.reason, move.detail
+    before = sum(fusion.groups[g].cost.seconds for g in move.removed)
+    figures = f"one kernel would take {_us(before - move.gain)}, {_count(len(move.removed))} take {_us(before)}"
+    readers = len(fusion.successors(producer))
+    if readers > 1:
+        return "multi_use", f"{readers} kernels read what this one writes, and {figures}"
+    return "costlier", figures
+
+
+def _count(n: int) -> str:
+    return {2: "two", 3: "three", 4: "four"}.get(n, str(n))
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:.4g} us"

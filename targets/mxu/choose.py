@@ -1,0 +1,245 @@
+"""Which grid a kernel runs on, and what that is expected to cost: the cost function of the target.
+
+The estimate and the lowering use one choice, so a kernel is priced as it will be built. The price of a
+grid is the pipeline's: fill (the first tiles come in), then each step the slower of the copies and of
+the units that compute, then drain. Unit work is counted by `work.py`, the same functions that the
+simulator times with. Must not know addresses or streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, prod
+
+from ...compiler.graph import DType, Graph, Node
+from ...compiler.graph.dtypes import BF16, F32
+from ...compiler.plan.target import KernelCost, Refusal
+from ...compiler.plan.tiling import tile_extent
+from .chip import Chip
+from .emit_kernel import allocate
+from .emit_matmul import MatrixUnits
+from .numerics import passes
+from .stages import stages
+from .strided import element_bytes, padded_bytes
+from .tiles import Cut, Form, Region, form, regions, tile_body
+from .work import ZERO, Work, mul_cycles, push_cycles, unit_cycles, vector_work
+
+# Tile lengths tried, in elements of the class's longest axis.
+LENGTHS = (64, 128, 256, 512, 1024, 2048)
+# Tile sizes tried for batch-like classes, in bytes of all tensors that run with the class.
+TILE_BYTES = (1 << 18, 1 << 20, 1 << 22)
+
+
+def matrix_units(chip: Chip) -> MatrixUnits:
+    """The emitter's view of the chip's matrix units."""
+    m = chip.mxu
+    rate = int(m.rows_per_cycle["bf16"])
+    return MatrixUnits(m.count, m.size, m.far_latency_cycles, rate, 8 * m.result_queue_steps, m.accumulator_rows)
+
+
+def vmem_half(chip: Chip) -> int:
+    """Bytes of one of the two halves that kernels take in turn, in whole tiles."""
+    tile = chip.vreg_bytes
+    return chip.mem.vmem_bytes // 2 // tile * tile
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A grid, its regions, its expected cost. `solo`: it needs more than half of VMEM."""
+
+    grid: tuple[Cut, ...]
+    regions: tuple[Region, ...]
+    cost: KernelCost
+    solo: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Totals:
+    """The work of a whole kernel, before it is cut: vector work, matrix products, rows gathered."""
+
+    vector: Work
+    matmuls: tuple[Node, ...]
+    gathers: tuple[Node, ...]
+    gathered: frozenset[int]
+    tiled: tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def choose(body: Graph, chip: Chip) -> Choice | Refusal:
+    """The cheapest grid of those tried that fits in VMEM, or why none does."""
+    f = form(body)
+    total = _totals(f, chip)
+    priced = sorted(
+        ((_price(f, total, grid, chip), i, grid) for i, grid in enumerate(_grids(f, total))),
+        key=lambda row: (row[0].seconds, row[1]),
+    )
+    half = vmem_half(chip)
+    for cost, _, grid in priced:
+        if cost.fast_bytes <= half or _fast_bytes(f, grid) <= half:
+            return Choice(grid, regions(f, grid), cost, False)
+    for cost, _, grid in priced:
+        if _fast_bytes(f, grid) <= chip.mem.vmem_bytes:
+            return Choice(grid, regions(f, grid), cost, True)
+    least = min((_fast_bytes(f, grid) for _, _, grid in priced), default=0)
+    return Refusal("capacity", f"the smallest tiles need {least / 2**20:.1f} MiB of VMEM, the chip has {chip.mem.vmem_mib:g} MiB")
+
+
+@lru_cache(maxsize=4096)
+def _totals(f: Form, chip: Chip) -> _Totals:
+    found = stages(f.body, dict.fromkeys(f.body.types, 1))
+    vector = ZERO
+    for s in found:
+        if s.body is not None:
+            vector += vector_work(s.body, chip)
+    read = {k.value for s in found for k in s.reads}
+    return _Totals(
+        vector,
+        tuple(s.node for s in found if s.kind == "matmul" and s.node is not None),
+        tuple(s.node for s in found if s.kind == "gather" and s.node is not None),
+        frozenset(s.node.args[0] for s in found if s.kind == "gather" and s.node is not None),
+        tuple(n.out for n in f.body.inputs if n.out in read and n.type.size),
+    )
+
+
+# ---- candidates ----------------------------------------------------------------------------------
+
+
+def _grids(f: Form, total: _Totals) -> Iterable[tuple[Cut, ...]]:
+    """Grids worth pricing: none, each class alone, and the classes of matrix products' rows and columns in pairs."""
+    yield ()
+    lengths = {i: _lengths(f, i) for i in f.grid_classes}
+    for i, found in lengths.items():
+        yield from ((Cut(i, n),) for n in found)
+    pairs = [(i, j) for i in _main_classes(f, total) for j in _main_classes(f, total) if i != j]
+    for i, j in pairs:
+        for a in lengths[i]:
+            yield from ((Cut(i, a), Cut(j, b)) for b in lengths[j])
+
+
+def _main_classes(f: Form, total: _Totals) -> list[int]:
+    """The classes that the largest tensor's axes run with, at most three, the longest first."""
+    sizes = sorted(((-f.body.types[v].size, v) for v in (*f.body.outputs, *total.tiled)))[:3]
+    found: dict[int, int] = {}
+    for _, v in sizes:
+        for axis, extent in enumerate(f.body.types[v].shape):
+            cls = f.cuts.of.get((v, axis))
+            if cls in f.grid_classes and cls is not None:
+                found[cls] = max(found.get(cls, 0), int(extent))
+    return sorted(found, key=lambda c: (-found[c], c))[:3]
+
+
+def _lengths(f: Form, index: int) -> list[int]:
+    """Tile lengths of a class in units: near the usual element counts and byte sizes, divisors preferred."""
+    cls = f.cuts.classes[index]
+    scale = max(cls.scales.values())
+    bytes_a_unit = max(1, sum(f.body.types[v].nbytes for v in {v for v, _ in cls.scales} if v in f.body.outputs or f.body.producers[v].op == "input") // cls.steps)
+    wanted = [n // scale for n in LENGTHS] + [n // bytes_a_unit for n in TILE_BYTES]
+    return sorted({_divisor_near(cls.steps, n) for n in wanted if 1 <= n < cls.steps})
+
+
+def _divisor_near(steps: int, wanted: int) -> int:
+    """The greatest divisor of `steps` in (wanted / 2, wanted], or `wanted` itself."""
+    for n in range(wanted, wanted // 2, -1):
+        if steps % n == 0:
+            return n
+    return wanted
+
+
+# ---- price ---------------------------------------------------------------------------------------
+
+
+def _price(f: Form, total: _Totals, grid: tuple[Cut, ...], chip: Chip) -> KernelCost:
+    """The expected cost of `grid`. `fast_bytes` is an upper bound on the VMEM it needs."""
+    tiles = {c.index: c.tile for c in grid}
+    counts = {c.index: ceil(f.cuts.classes[c.index].steps / c.tile) for c in grid}
+    steps = prod(counts.values())
+    read, first = _reads(f, total, grid, tiles, counts)
+    written = sum(f.body.types[v].nbytes for v in dict.fromkeys(f.body.outputs))
+    gathered = sum(_gather_bytes(f, n, chip) for n in total.gathers)
+    read += gathered
+    mxu = _mxu_cycles(f, total, tiles, counts, chip)
+    units = {"mxu": mxu, **unit_cycles(total.vector, chip)}
+    copies = (read + written) / chip.hbm_bytes_per_cycle
+    compute = max(units.values()) if steps > 1 else mxu + max(units[u] for u in units if u != "mxu")
+    latency = total.vector.latency + (chip.mxu.latency_cycles if mxu else 0)
+    fill = chip.dma.read_setup_cycles * (read > 0) + first / chip.hbm_bytes_per_cycle
+    drain = (compute / steps if steps > 1 else 0) + chip.dma.write_setup_cycles * (written > 0)
+    drain += written / steps / chip.hbm_bytes_per_cycle
+    steady = max(copies - first / chip.hbm_bytes_per_cycle - written / steps / chip.hbm_bytes_per_cycle, compute)
+    cycles = fill + steady + drain + latency * (steps if steps < 4 else 4)
+    busy = {u: c / chip.hz for u, c in units.items()} | {"hbm": copies / chip.hz}
+    return KernelCost(cycles / chip.hz, busy, int(read), written, _upper_bytes(f, tiles))
+
+
+def _tile_size(f: Form, v: int, tiles: dict[int, int]) -> tuple[int, ...]:
+    return tuple(tile_extent(v, i, int(d), f.cuts, tiles) for i, d in enumerate(f.body.types[v].shape))
+
+
+def _reads(
+    f: Form, total: _Totals, grid: tuple[Cut, ...], tiles: dict[int, int], counts: dict[int, int]
+) -> tuple[float, float]:
+    """(bytes copied in, bytes of the first tiles): a tile is copied again when an outer cut moves on."""
+    read = first = 0.0
+    for v in total.tiled:
+        t = f.body.types[v]
+        carried = f.cuts.carried(v, t.rank)
+        positions = [i for i, c in enumerate(grid) if c.index in carried]
+        again = prod(counts[c.index] for c in grid[: positions[-1] + 1] if c.index not in carried) if positions else 1
+        read += t.nbytes * again
+        first += prod(_tile_size(f, v, tiles)) * element_bytes(t.dtype)
+    return read, first
+
+
+def _gather_bytes(f: Form, n: Node, chip: Chip) -> int:
+    row = prod(f.body.types[n.args[0]].shape[1:]) * element_bytes(n.type.dtype)
+    granule = chip.dma.granule_bytes
+    return f.body.types[n.args[1]].size * -(-row // granule) * granule
+
+
+def _mxu_cycles(
+    f: Form, total: _Totals, tiles: dict[int, int], counts: dict[int, int], chip: Chip
+) -> float:
+    """Cycles of the matrix units over the whole grid."""
+    size, units = chip.mxu.size, chip.mxu.count
+    cycles = 0.0
+    for n in total.matmuls:
+        left, out = _tile_size(f, n.args[0], tiles), _tile_size(f, n.out, tiles)
+        flat = f.body.types[n.args[1]].rank == 2
+        rows = prod(out[:-1]) if flat else out[-2]
+        columns = ceil(out[-1] / size) * (1 if flat else prod(out[:-2]))
+        order = passes(f.body.types[n.args[0]].dtype, str(n.attr("precision"))) or ((0, 0),)
+        dtype = _fed(f, n)
+        turn = max(mul_cycles(rows, dtype, chip), push_cycles(dtype, chip))
+        turns = ceil(columns / units) * ceil(left[-1] / size) * len(order)
+        carried = f.cuts.carried(n.out, f.body.types[n.out].rank)
+        # Between tiles a stream drains: the last rows come out while the next weights go in.
+        bubble = chip.mxu.latency_cycles + push_cycles(dtype, chip)
+        cycles += (turn * turns + bubble) * prod(c for i, c in counts.items() if i in carried)
+    return cycles
+
+
+def _fed(f: Form, n: Node) -> DType:
+    """The dtype that enters the unit for matmul `n`: its own, or the bf16 parts of f32."""
+    own = f.body.types[n.args[0]].dtype
+    return BF16 if own == F32 else own
+
+
+def _upper_bytes(f: Form, tiles: dict[int, int]) -> int:
+    """More VMEM than any stages of this body take: every computed value, twice, and as f32 sums or bf16 parts."""
+    total = 0
+    kept = {*f.body.outputs, *(a for n in f.body.nodes if n.op == "matmul" for a in n.args)}
+    for n in f.body.nodes:
+        free = n.op in ("full", "iota", "constant", "reshape", "transpose", "slice", "broadcast")
+        if free and n.out not in kept:
+            continue
+        shape, t = _tile_size(f, n.outs[0], tiles), n.types[0]
+        each = padded_bytes(shape, t.dtype)
+        total += 2 * each * (5 if t.dtype.name == "f32" and t.rank > 1 else 3 if n.op == "matmul" else 1)
+    return total
+
+
+def _fast_bytes(f: Form, grid: tuple[Cut, ...]) -> int:
+    """Bytes of VMEM that `grid` takes, exactly."""
+    return max(allocate(f, r, tile_body(f, r), 0, "")[1] for r in regions(f, grid)) if regions(f, grid) else 0

@@ -1,0 +1,486 @@
+"""Vector work of a body: how its ops fall on load, store, ALU, transcendental and cross-lane slots.
+
+A body is streamed register by register. A reduction, transpose or relayout is a barrier: what was
+computed before it and is read after it is stored and loaded again, so levels of barriers count the
+passes over the data. A value reduced along lanes keeps its rows along sublanes (`col`). Must not
+know time or programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from math import ceil, prod
+from typing import Literal
+
+from ...compiler.graph import OPS, DType, Graph, Node, TensorType, expand, is_composite
+from .chip import Chip, OpClass
+
+Shape = tuple[int, ...]
+# row: last axis along lanes. col: last axis along sublanes, the same in every lane. rep: as row with a last axis of
+# 1, the same in every lane.
+Layout = Literal["row", "col", "rep"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Registers loaded, stored; ALU issues; transcendental results; cross-lane registers; scalar cycles.
+
+    `latency` is the cycles from the first operand to the first result beyond the issue itself.
+    `streams`: rows of results come in the order of the rows of operands.
+    """
+
+    load: float = 0
+    store: float = 0
+    alu: float = 0
+    eup: float = 0
+    xlu: float = 0
+    scalar: float = 0
+    latency: int = 0
+    streams: bool = True
+
+    def __add__(self, other: Work) -> Work:
+        return Work(
+            self.load + other.load, self.store + other.store, self.alu + other.alu, self.eup + other.eup,
+            self.xlu + other.xlu, self.scalar + other.scalar, self.latency + other.latency,
+            self.streams and other.streams,
+        )  # fmt: skip
+
+    def times(self, n: float) -> Work:
+        """The work of `n` such bodies one after another; latencies overlap."""
+        return Work(
+            self.load * n, self.store * n, self.alu * n, self.eup * n, self.xlu * n, self.scalar * n, self.latency,
+            self.streams,
+        )  # fmt: skip
+
+
+def vregs(shape: Shape, bits: int, chip: Chip) -> int:
+    """Registers that a tensor of `bits`-wide elements takes, padded; 0 when it has no elements."""
+    if not shape:
+        return 1
+    pack = max(1, 32 // bits)
+    rows = shape[-2] if len(shape) > 1 else 1
+    tiles = -(-rows // (chip.vpu.sublanes * pack)) * -(-shape[-1] // chip.vpu.lanes)
+    return int(prod(shape[:-2]) * tiles * max(1, bits // 32))
+
+
+_CLASS: dict[str, OpClass] = {
+    "sign": "sign", "floor": "round", "ceil": "round", "round": "round", "exp": "exp", "expm1": "expm1", "log": "log",
+    "log1p": "log1p", "sqrt": "sqrt", "rsqrt": "rsqrt", "tanh": "tanh", "erf": "erf", "sin": "sin", "cos": "cos",
+    "pow": "pow", "convert": "convert", "div": "div", "rem": "rem",
+}  # fmt: skip
+
+
+def op_class(op: str, dtype: DType) -> OpClass:
+    """The class of an elementwise op on operands of `dtype`."""
+    found = _CLASS.get(op, "simple")
+    return "int_div" if found in ("div", "rem") and not dtype.is_float else found
+
+
+@dataclass(slots=True)
+class _Value:
+    type: TensorType
+    layout: Layout = "row"
+    # Barriers between the inputs and this value; a value made by a barrier waits in VMEM.
+    level: int = 0
+    stored: bool = False
+    # free: remade at each use (a splat, an index).
+    free: bool = False
+    is_input: bool = False
+    loads: set[int] = field(default_factory=set[int])
+
+    @property
+    def physical(self) -> Shape:
+        return (*self.type.shape, 1) if self.layout == "col" else self.type.shape
+
+
+def body_work(body: Graph, chip: Chip) -> Work:
+    """Work of `body` with its composites expanded."""
+    graph = expand(body) if any(map(is_composite, body.nodes)) else body
+    return _Body(chip).run(graph)
+
+
+class _Body:
+    """The walk over one body; `run` gives its work."""
+
+    def __init__(self, chip: Chip) -> None:
+        self.chip = chip
+        self.values: dict[int, _Value] = {}
+        self.load = self.store = self.alu = self.eup = self.xlu = self.scalar = 0.0
+        self.latency = chip.vpu.load_latency_cycles + chip.vpu.latency_cycles
+        self.depth: dict[str, int] = {}
+        self.streams = True
+
+    def run(self, graph: Graph) -> Work:
+        for node in graph.nodes:
+            self._node(node)
+        for v in dict.fromkeys(graph.outputs):
+            self._output(self.values[v])
+        if any(t.dtype.bits == 64 and t.dtype.is_float for t in graph.types.values()):
+            self._wide(graph)
+        latency = self.latency + sum(self.depth.values())
+        return Work(self.load, self.store, self.alu, self.eup, self.xlu, self.scalar, latency, self.streams)
+
+    def _node(self, node: Node) -> None:
+        handler = _HANDLERS.get(node.op) or (_elementwise if "elementwise" in OPS[node.op].traits else _other)
+        handler(self, node, [self.values[a] for a in node.args])
+
+    def put(self, node: Node, layout: Layout = "row", level: int = 0, **more: bool) -> _Value:
+        made = _Value(node.types[0], layout, level, **more)
+        self.values.update((v, made if i == 0 else replace(made, type=t, loads=set())) for i, (v, t) in enumerate(zip(node.outs, node.types, strict=True)))
+        return made
+
+    def count(self, value: _Value, bits: int = 32) -> int:
+        return vregs(value.physical, bits, self.chip)
+
+    def width(self, value: _Value) -> int:
+        """Registers in which `value` is computed with."""
+        d = value.type.dtype
+        native = d.bits >= 32 or (d.bits == 16 and d.is_float and self.chip.vpu.native_bf16 and d.name == "bf16")
+        return self.count(value, d.bits if native else 32)
+
+    def narrow(self, dtype: DType) -> bool:
+        """Whether `dtype` is unpacked to 32 bits for arithmetic and packed again after it."""
+        return dtype.bits < 32 and not (dtype.name == "bf16" and self.chip.vpu.native_bf16) and dtype.name != "bool"
+
+    def read(self, args: list[_Value], level: int | None = None) -> int:
+        """The level at which `args` meet; loads those that come from VMEM, once a level."""
+        at = max((a.level for a in args), default=0) if level is None else level
+        for a in args:
+            in_registers = a.free or (a.level == at and not a.stored and not a.is_input)
+            if in_registers or at in a.loads:
+                continue
+            a.loads.add(at)
+            if not a.stored and not a.is_input:
+                self.save(a)
+            self.load += self.count(a, a.type.dtype.bits)
+            if a.type.dtype.bits < 32 and not (a.type.dtype.name == "bf16" and self.chip.vpu.native_bf16):
+                self.alu += self.chip.vector.alu["convert"] * self.count(a)
+        return at
+
+    def save(self, value: _Value) -> None:
+        value.stored = True
+        self.store += self.count(value, value.type.dtype.bits)
+        self.depth["spill"] = self.depth.get("spill", 0) + self.chip.vpu.store_latency_cycles
+
+    def barrier(self, node: Node, level: int, layout: Layout = "row") -> _Value:
+        """The result of a barrier: written to VMEM, read from there at later levels."""
+        made = self.put(node, layout, level + 1)
+        self.save(made)
+        return made
+
+    def cross(self, registers: float, latency: int, kind: str) -> None:
+        """Registers through the cross-lane units; passes of one kind overlap but for barriers' own waits."""
+        self.xlu += registers
+        if registers:
+            self.depth[kind] = self.depth.get(kind, 0) + latency
+
+    def rotate(self, registers: float) -> None:
+        self.xlu += registers
+        self.alu += registers
+        if registers:
+            self.depth["rotate"] = self.chip.xlu.rotate_latency_cycles
+
+    def relayout(self, value: _Value) -> None:
+        """Rows along sublanes become rows along lanes or back: a transpose of its registers."""
+        self.cross(max(self.count(value), vregs((*value.type.shape, 1), 32, self.chip)), self.chip.xlu.transpose_latency_cycles, "transpose")
+
+    def _output(self, value: _Value) -> None:
+        if value.layout == "col" and value.type.rank:
+            self.relayout(value)
+        if value.is_input:
+            self.read([value])
+        if not value.stored:
+            self.store += vregs(value.type.shape, value.type.dtype.bits, self.chip)
+            value.stored = True
+
+    def _wide(self, graph: Graph) -> None:
+        """f64 has no vector arithmetic: each element of each f64 result is a scalar routine."""
+        each = self.chip.vector.scalar_cycles_per_element
+        self.scalar += each * sum(n.types[0].size for n in graph.nodes if n.args and n.types[0].dtype.name == "f64")
+
+
+# ---- elementwise ---------------------------------------------------------------------------------
+
+
+def _elementwise(b: _Body, node: Node, args: list[_Value]) -> None:
+    level = b.read(args)
+    wide = [a for a in args if not a.free]
+    layouts = {a.layout for a in wide} or {"row"}
+    if len(layouts) > 1 and node.types[0].rank:
+        for a in wide:
+            if a.layout == "col":
+                b.relayout(a)
+    layout: Layout = next(iter(layouts)) if len(layouts) == 1 else "row"
+    made = b.put(node, layout, level, free=bool(args) and not wide)
+    dtype = args[0].type.dtype if node.op != "select" else args[1].type.dtype
+    kind = op_class(node.op, dtype)
+    if node.op == "convert":
+        _convert(b, made, args[0])
+        return
+    registers = b.width(made) if made.type.dtype.name != "bool" else vregs(made.physical, max(dtype.bits, 16) if not b.narrow(dtype) else 32, b.chip)
+    factor = 4 if dtype.bits == 64 else 1
+    b.alu += b.chip.vector.alu[kind] * registers * factor
+    b.eup += b.chip.vector.eup[kind] * registers
+    if b.narrow(made.type.dtype):
+        b.alu += b.chip.vector.alu["convert"] * registers  # the op's own rounding
+    if b.chip.vector.eup[kind]:
+        b.depth["eup"] = b.chip.eup.latency_cycles
+
+
+def _convert(b: _Body, made: _Value, source: _Value) -> None:
+    """Between 32 bits and a type that is unpacked anyway, widening is free: its load unpacked it."""
+    if b.narrow(source.type.dtype) and made.type.dtype.bits == 32:
+        return
+    b.alu += b.chip.vector.alu["convert"] * b.count(made)
+
+
+# ---- leaves and views ----------------------------------------------------------------------------
+
+
+def _leaf(b: _Body, node: Node, args: list[_Value]) -> None:
+    b.put(node, is_input=True)
+
+
+def _full(b: _Body, node: Node, args: list[_Value]) -> None:
+    b.put(node, free=True)
+
+
+def _iota(b: _Body, node: Node, args: list[_Value]) -> None:
+    b.alu += b.count(b.put(node))
+
+
+def _alias(b: _Body, node: Node, source: _Value, layout: Layout, level: int) -> None:
+    """A view that costs nothing: where it lies and how often it is loaded is its source's matter."""
+    made = b.put(node, layout, level, free=source.free, is_input=source.is_input, stored=source.stored)
+    made.loads = set(source.loads)
+
+
+def _broadcast(b: _Body, node: Node, args: list[_Value]) -> None:
+    (x,), out = args, node.types[0]
+    dims = node.attr("dims")
+    assert isinstance(dims, tuple)
+    if x.free or not x.type.rank:
+        b.read(args)
+        b.put(node, level=x.level, free=True)
+        return
+    level = b.read(args)
+    last = dims[-1]
+    onto_lanes = last == out.rank - 1
+    if x.layout == "row" and onto_lanes:
+        if x.type.shape[-1] == 1 and out.shape[-1] != 1:
+            b.cross(b.count(x), b.chip.xlu.rotate_latency_cycles, "rotate")
+        elif x.type.rank < 2 or x.type.shape[-2] == 1:
+            b.alu += b.count(x)
+    elif x.layout == "col" and (onto_lanes or last != out.rank - 2):
+        b.relayout(x)
+    elif x.layout == "row":
+        b.relayout(x)
+    b.put(node, "row", level)
+
+
+def _tiled_alike(old: Shape, new: Shape, chip: Chip) -> bool:
+    """Whether registers of a shape are registers of the other: same lanes, and sublanes in whole registers."""
+    old, new = ((1, 1) + old)[-max(2, len(old)) :], ((1, 1) + new)[-max(2, len(new)) :]
+    if old[-1] != new[-1]:
+        return False
+    step = chip.vpu.sublanes
+    return old[-2] == new[-2] or (old[-2] % step == 0 and new[-2] % step == 0)
+
+
+def _reshape(b: _Body, node: Node, args: list[_Value]) -> None:
+    (x,), shape = args, node.types[0].shape
+    layouts: tuple[Layout, ...] = ("col", "rep") if x.layout != "row" else ("row",)
+    for layout in layouts:
+        made = (*shape, 1) if layout == "col" else shape
+        if (layout != "rep" or shape[-1:] == (1,)) and _tiled_alike(x.physical, made, b.chip):
+            _alias(b, node, x, layout, x.level)
+            return
+    level = b.read(args)
+    moved = max(b.count(x), vregs(shape, 32, b.chip))
+    passes = 1 if x.type.shape[-1:] == shape[-1:] else 2  # sublanes only, or lanes and sublanes
+    b.cross(passes * moved, b.chip.xlu.rotate_latency_cycles, "relayout")
+    b.barrier(node, level)
+
+
+def _transpose(b: _Body, node: Node, args: list[_Value]) -> None:
+    (x,), perm = args, node.attr("perm")
+    assert isinstance(perm, tuple)
+    rank = len(perm)
+    moving = [p for p in perm if x.type.shape[p] != 1]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    if list(perm) == list(range(rank)) or (moving == sorted(moving) and perm[-2:] == tuple(range(rank))[-2:]):  # type: ignore[type-var]
+        _alias(b, node, x, x.layout, x.level)
+        return
+    b.streams = False
+    if perm[-2:] == (rank - 2, rank - 1):
+        _alias(b, node, x, x.layout if x.layout != "rep" else "row", x.level)
+        return
+    level = b.read(args)
+    moved = max(b.count(x, x.type.dtype.bits), vregs(node.types[0].shape, node.types[0].dtype.bits, b.chip))
+    swap = perm[-2:] == (rank - 1, rank - 2)
+    b.cross(moved if swap or perm[-1] == rank - 1 else 2 * moved, b.chip.xlu.transpose_latency_cycles, "transpose")
+    b.barrier(node, level)
+
+
+def _slice(b: _Body, node: Node, args: list[_Value]) -> None:
+    (x,) = args
+    starts, steps = node.attr("starts"), node.attr("steps")
+    assert isinstance(starts, tuple) and isinstance(steps, tuple)
+    if x.layout == "col":
+        starts, steps = (*starts, 0), (*steps, 1)
+    units = (b.chip.vpu.sublanes, b.chip.vpu.lanes)
+    off = sum(s % u != 0 or t != 1 for s, t, u in zip(starts[-2:], steps[-2:], units[-len(starts[-2:]) :], strict=True))  # pyright: ignore
+    if not off:
+        _alias(b, node, x, x.layout, x.level)
+        return
+    level = b.read(args)
+    b.rotate(off * vregs((*node.types[0].shape, 1) if x.layout == "col" else node.types[0].shape, 32, b.chip))
+    b.put(node, x.layout, level)
+
+
+# ---- moves ---------------------------------------------------------------------------------------
+
+
+def _concat(b: _Body, node: Node, args: list[_Value]) -> None:
+    level, axis = b.read(args), node.attr("axis")
+    assert isinstance(axis, int)
+    made = b.put(node, level=level)
+    from_last = node.types[0].rank - 1 - axis
+    if from_last < 2:
+        step = b.chip.vpu.lanes if from_last == 0 else b.chip.vpu.sublanes
+        if any(a.type.shape[axis] % step for a in args[:-1]):
+            b.rotate(b.count(made))
+    for a in args:
+        if a.layout == "col":
+            b.relayout(a)
+    b.streams &= axis == node.types[0].rank - 1
+
+
+def _pad(b: _Body, node: Node, args: list[_Value]) -> None:
+    level, low = b.read(args), node.attr("low")
+    assert isinstance(low, tuple)
+    made = b.put(node, level=level)
+    b.alu += b.count(made)
+    units = (b.chip.vpu.sublanes, b.chip.vpu.lanes)
+    if any(n % u for n, u in zip(low[-2:], units[-len(low[-2:]) :], strict=True)):  # pyright: ignore
+        b.rotate(b.count(made))
+
+
+def _reverse(b: _Body, node: Node, args: list[_Value]) -> None:
+    level = b.read(args)
+    made = b.put(node, level=level)
+    b.rotate(b.count(made))
+    b.streams = False
+
+
+def _take(b: _Body, node: Node, args: list[_Value]) -> None:
+    """Rows by scalar addresses; along lanes, element by element."""
+    table, index = args
+    level, axis, out = b.read([index]), node.attr("axis"), node.types[0]
+    assert isinstance(axis, int)
+    b.streams = False
+    if axis == table.type.rank - 1:
+        b.scalar += out.size * b.chip.vector.scalar_cycles_per_element
+    else:
+        rows = prod(table.type.shape[:axis]) * index.type.size
+        b.scalar += rows * b.chip.issue.scalar_access_cycles
+        b.load += rows * vregs(table.type.shape[axis + 1 :], out.dtype.bits, b.chip)
+    b.depth["scalar"] = b.chip.issue.vector_to_scalar_cycles
+    b.barrier(node, level)
+
+
+# ---- reductions and contractions -----------------------------------------------------------------
+
+
+def _reduce(b: _Body, node: Node, args: list[_Value]) -> None:
+    x = args[0]
+    level = b.read(args)
+    axes = node.attr("axis") if node.op == "argmax" else node.attr("axes")
+    gone = {axes} if isinstance(axes, int) else set(axes)  # type: ignore[arg-type]
+    each = {"reduce_sum": b.chip.vector.alu["sum"] if x.type.dtype.is_float else 1, "argmax": 3}.get(node.op, 1)
+    b.alu += each * b.count(x)
+    last = x.type.rank - 1
+    kept = tuple(d for i, d in enumerate(x.type.shape) if i not in gone)
+    over_lanes = last in gone and x.layout != "col"
+    if over_lanes:
+        b.cross(vregs((*kept, 1), 32, b.chip), b.chip.xlu.reduce_latency_cycles, "reduce")
+    sublane = last if x.layout == "col" else last - 1
+    if sublane in gone:
+        # Three halvings of the eight sublanes: a rotation and an op each.
+        b.alu += 6 * vregs(kept if not over_lanes else (*kept, 1), 32, b.chip)
+        if x.layout == "col":
+            b.cross(b.count(x), b.chip.xlu.transpose_latency_cycles, "transpose")
+    b.streams &= gone <= {last} and last > 0
+    col = kept and (over_lanes or x.layout == "col") and sublane not in gone
+    b.barrier(node, level, "col" if col else "row")
+
+
+def _window(b: _Body, node: Node, args: list[_Value]) -> None:
+    level, window = b.read(args), node.attr("window")
+    assert isinstance(window, tuple)
+    taps = prod(int(w) for w in window)  # type: ignore[arg-type]
+    registers = vregs(node.types[0].shape, 32, b.chip)
+    b.rotate(taps * registers)
+    b.streams = False
+    b.barrier(node, level)
+
+
+def _matmul(b: _Body, node: Node, args: list[_Value]) -> None:
+    """On the vector units: for each step of K a lane broadcast of the left column, a product and a sum."""
+    x, level, out = args[0], b.read(args), node.types[0]
+    k = x.type.shape[-1]
+    registers = vregs(out.shape, 32, b.chip)
+    b.alu += 2 * k * registers
+    b.cross(k * vregs((*out.shape[:-1], 1), 32, b.chip), b.chip.xlu.rotate_latency_cycles, "rotate")
+    b.streams = False
+    b.barrier(node, level)
+
+
+def _conv(b: _Body, node: Node, args: list[_Value]) -> None:
+    """On the vector units: a shifted window, a product and a sum for each tap of each input channel."""
+    w, level, out = args[1], b.read(args), node.types[0]
+    taps = prod(w.type.shape[1:])
+    registers = vregs(out.shape, 32, b.chip)
+    b.alu += 2 * taps * registers
+    b.rotate(taps * registers)
+    b.streams = False
+    b.barrier(node, level)
+
+
+def _loop(b: _Body, node: Node, args: list[_Value]) -> None:
+    n = node.attr("n")
+    assert isinstance(n, int)
+    one = body_work(node.regions[0], b.chip)
+    b.load += one.load * n
+    b.store += one.store * n
+    b.alu += one.alu * n
+    b.eup += one.eup * n
+    b.xlu += one.xlu * n
+    # Rounds depend on one another: each waits for the last one's results.
+    b.scalar += n * (one.scalar + one.latency + b.chip.issue.loop_cycles)
+    b.streams = False
+    level = b.read(args)
+    made = b.put(node, level=level + 1, stored=True)
+    assert made.stored
+
+
+def _other(b: _Body, node: Node, args: list[_Value]) -> None:
+    """Nothing known: element by element."""
+    level = b.read(args)
+    b.scalar += sum(t.size for t in node.types) * b.chip.vector.scalar_cycles_per_element
+    b.streams = False
+    b.barrier(node, level)
+
+
+_HANDLERS: dict[str, Callable[[_Body, Node, list[_Value]], None]] = {
+    "input": _leaf, "param": _leaf, "constant": _leaf, "full": _full, "iota": _iota, "broadcast": _broadcast,
+    "reshape": _reshape, "transpose": _transpose, "slice": _slice, "concat": _concat, "pad": _pad,
+    "reverse": _reverse, "take": _take, "argmax": _reduce, "reduce_window": _window, "matmul": _matmul,
+    "conv": _conv, "loop": _loop,
+    **{f"reduce_{k}": _reduce for k in ("sum", "prod", "max", "min", "and", "or")},
+}  # fmt: skip
+
+
+def fill_cycles(work: Work) -> int:
+    """Cycles from the first operand to the first result, rounded up."""
+    return ceil(work.latency)
