@@ -96,7 +96,7 @@ class Session:
     diagnostics: list[Diagnostic] = field(default_factory=list["Diagnostic"])
     told: set[tuple[str, str, Span | None]] = field(default_factory=set["tuple[str, str, Span | None]"])
     composites: dict[str, Composite] = field(default_factory=dict["str", "Composite"])
-    regions: dict[tuple[FnDecl, str], Graph | None] = field(default_factory=dict["tuple[FnDecl, str]", "Graph | None"])
+    regions: dict[str, Graph | None] = field(default_factory=dict["str", "Graph | None"])
     params: dict[str, Param] = field(default_factory=dict["str", "Param"])
     budget: Budget = field(default_factory=Budget)
     steps: int = 0

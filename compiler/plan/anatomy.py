@@ -51,7 +51,7 @@ def role(node: Node) -> Role:
 
 def anatomy(graph: Graph) -> Anatomy:
     """The anatomy of a well-formed graph."""
-    roles = tuple(map(role, graph.nodes))
+    roles = tuple(role(n) for n in graph.nodes)
     position = {v: i for i, n in enumerate(graph.nodes) for v in n.outs}
     bases: dict[int, tuple[int, ...]] = {}
     for node, what in zip(graph.nodes, roles, strict=True):
@@ -93,9 +93,9 @@ def kernel_body(a: Anatomy, ops: Collection[int], outputs: Sequence[int]) -> tup
     for i in order:
         node = nodes[i]
         args = tuple(new[v] for v in node.args)
-        for v in node.outs:
-            new[v] = len(new)
-        body.append(Node(node.op, args, node.attrs, node.types, tuple(new[v] for v in node.outs), node.regions, node.loc))
+        outs = tuple(range(len(new), len(new) + len(node.outs)))
+        new.update(zip(node.outs, outs, strict=True))
+        body.append(Node(node.op, args, node.attrs, node.types, outs, node.regions, node.loc))
     return Graph(BODY_NAME, tuple(body), tuple(new[v] for v in outputs)), tuple(reads)
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from ..graph import Builder, Graph, Node, is_composite, live, renumber
 from ..graph.ops.control import loop_counts
 from ..source import Diagnostic, DiagnosticError
-from .anatomy import Anatomy, anatomy, kernel_body, role
+from .anatomy import Anatomy, anatomy, contracts, kernel_body, role
 from .load_program import split_load
 from .merge import Blocked, Fusion, Group, Recipe, Unplannable
-from .pricing import Pricer
+from .pricing import Pricer, one_op
 from .target import Alias, Edge, Kernel, LoopStep, Machine, Plan, PlanOptions, Reason, Refusal, Step
 
 _NAMED_OPS = 3  # ops that a kernel's name spells out
@@ -93,7 +93,7 @@ def runnable(graph: Graph, pricer: Pricer) -> Graph:
 
 def _refused(node: Node, graph: Graph, pricer: Pricer) -> bool:
     args = [graph.types[a] for a in node.args]
-    return isinstance(pricer.alone(node.op, node.attrs, args, node.types, node.regions), Refusal)
+    return isinstance(pricer.body(one_op(node.op, node.attrs, args, node.types, node.regions)), Refusal)
 
 
 def fused(graph: Graph, pricer: Pricer, options: PlanOptions) -> Fused:
@@ -175,7 +175,7 @@ def _kernel(a: Anatomy, group: Group, names: _Names) -> Kernel:
     body, inputs = kernel_body(a, group.ops, group.writes)
     nodes = [a.graph.nodes[i] for i in sorted(group.ops)]
     ops = tuple(n.op for n in nodes)
-    return Kernel(names.fresh(title(ops)), body, inputs, group.writes, group.cost, ops, _source(nodes))
+    return Kernel(names.fresh(title(nodes)), body, inputs, group.writes, group.cost, ops, _source(nodes))
 
 
 def _loop_step(chosen: Fused, group: Group, names: _Names, options: PlanOptions) -> LoopStep:
@@ -188,9 +188,10 @@ def _loop_step(chosen: Fused, group: Group, names: _Names, options: PlanOptions)
     return LoopStep(name, n, carry, xs, node.args, node.outs, _assemble(chosen.bodies[position], names, options))
 
 
-def title(ops: Iterable[str]) -> str:
-    """A short readable name for a kernel of `ops`: the first few, each once, and how many more there are."""
-    different = list(dict.fromkeys(re.sub(r"\W", "_", op) for op in ops))
+def title(nodes: Iterable[Node]) -> str:
+    """A short readable name for a kernel: its first few ops, contractions before others, and how many more kinds."""
+    heavy_first = sorted(nodes, key=lambda n: not contracts(n))
+    different = list(dict.fromkeys(re.sub(r"\W", "_", n.op) for n in heavy_first))
     more = f"_and_{len(different) - _NAMED_OPS}_more" if len(different) > _NAMED_OPS else ""
     return "_".join(different[:_NAMED_OPS]) + more
 

@@ -3,8 +3,9 @@
 Priority fusion (the method of XLA's pass of that name): every pair of neighbours has a gain, the
 seconds of the kernels before less those after, asked of the target on the joined body; the best
 positive one is taken and its neighbours are priced again. Besides joining, a cheap producer may be
-copied into its readers. Equal seconds are decided by bytes of main memory. Kernels may write several values; a set of kernels is joined only if no
-path leads out of it and back. Must not know any one target, nor names or texts.
+copied into its readers. Equal seconds are decided by bytes of main memory. Kernels may write several
+values; a set of kernels is joined only if no path leads out of it and back. Must not know any one
+target, nor names or texts.
 """
 
 from __future__ import annotations
@@ -272,9 +273,9 @@ class Fusion:
 
     def _siblings(self, gid: int) -> list[int]:
         """The nearest other readers of what `gid` reads."""
-        near = min(self.groups[gid].ops)
+        place = {g: min(group.ops) for g, group in self.groups.items()}
         found = {r for v in self.reads(self.groups[gid]) for r in self.readers[v]} - {gid}
-        return sorted(found, key=lambda r: (abs(min(self.groups[r].ops) - near), min(self.groups[r].ops), r))[:_MOST_SIBLINGS]
+        return sorted(found, key=lambda r: (abs(place[r] - place[gid]), place[r], r))[:_MOST_SIBLINGS]
 
     def _order(self, recipe: Recipe) -> tuple[int, ...]:
         """Where a recipe stands among equal gains: by place in the graph; joins before copies."""

@@ -55,17 +55,8 @@ class Pricer:
             self._kernels[key] = self.body(kernel_body(a, ops, outputs)[0])
         return self._kernels[key]
 
-    def alone(
-        self, op: str, attrs: Attrs, args: Sequence[TensorType], types: tuple[TensorType, ...], regions: tuple[Graph, ...]
-    ) -> Price:
-        """The price of a kernel of this one op."""
-        return self.body(one_op(op, attrs, args, types, regions))
-
-    def least(
-        self, op: str, attrs: Attrs, args: Sequence[TensorType], types: tuple[TensorType, ...], regions: tuple[Graph, ...]
-    ) -> Mapping[str, float]:
-        """The least busy seconds of each unit that this one op takes."""
-        body = one_op(op, attrs, args, types, regions)
+    def least(self, body: Graph) -> Mapping[str, float]:
+        """The least busy seconds of each unit that `body` takes."""
         if body not in self._bounds:
             self._bounds[body] = self.machine.bound(body).units
         return self._bounds[body]
@@ -82,7 +73,7 @@ class Pricer:
     def launch_seconds(self) -> float:
         """What a kernel costs that does next to nothing."""
         t = TensorType(DTYPES["f32"], (1, 1))
-        price = self.alone("neg", (), (t,), (t,), ())
+        price = self.body(one_op("neg", (), (t,), (t,), ()))
         return 0.0 if isinstance(price, Refusal) else price.seconds
 
     def _number(self, key: Hashable) -> int:

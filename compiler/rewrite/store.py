@@ -293,8 +293,8 @@ def attr_key(value: Attr) -> object:
             return ("float", struct.pack("<d", value))
         case DType():
             return ("dtype", value.name)
-        case Array(type, data):
-            return ("array", type.dtype.name, tuple(map(int, type.shape)), data)
+        case Array(t, data):
+            return ("array", t.dtype.name, tuple(map(int, t.shape)), data)
         case tuple():
             return tuple(map(attr_key, value))
 

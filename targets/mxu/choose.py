@@ -22,9 +22,9 @@ from .emit_kernel import allocate
 from .emit_matmul import MatrixUnits
 from .numerics import passes
 from .stages import stages
-from .strided import element_bytes, padded_bytes
+from .strided import dense, element_bytes, padded_bytes
 from .tiles import Cut, Form, Region, form, regions, tile_body
-from .work import ZERO, Work, mul_cycles, push_cycles, unit_cycles, vector_work
+from .work import ZERO, Work, contiguous_runs, mul_cycles, push_cycles, unit_cycles, vector_work
 
 # Tile lengths tried, in elements of the class's longest axis.
 LENGTHS = (64, 128, 256, 512, 1024, 2048)
@@ -155,8 +155,8 @@ def _price(f: Form, total: _Totals, grid: tuple[Cut, ...], chip: Chip) -> Kernel
     tiles = {c.index: c.tile for c in grid}
     counts = {c.index: ceil(f.cuts.classes[c.index].steps / c.tile) for c in grid}
     steps = prod(counts.values())
-    read, first = _reads(f, total, grid, tiles, counts)
-    written = sum(f.body.types[v].nbytes for v in dict.fromkeys(f.body.outputs))
+    read, first = _reads(f, total, grid, tiles, counts, chip)
+    written = _writes(f, tiles, counts, chip)
     gathered = sum(_gather_bytes(f, n, chip) for n in total.gathers)
     read += gathered
     mxu = _mxu_cycles(f, total, tiles, counts, chip)
@@ -178,18 +178,35 @@ def _tile_size(f: Form, v: int, tiles: dict[int, int]) -> tuple[int, ...]:
 
 
 def _reads(
-    f: Form, total: _Totals, grid: tuple[Cut, ...], tiles: dict[int, int], counts: dict[int, int]
+    f: Form, total: _Totals, grid: tuple[Cut, ...], tiles: dict[int, int], counts: dict[int, int], chip: Chip
 ) -> tuple[float, float]:
-    """(bytes copied in, bytes of the first tiles): a tile is copied again when an outer cut moves on."""
+    """(bytes copied in, bytes of the first tiles), in whole granules: a tile is copied again when an outer cut moves on."""
     read = first = 0.0
     for v in total.tiled:
-        t = f.body.types[v]
-        carried = f.cuts.carried(v, t.rank)
+        carried = f.cuts.carried(v, f.body.types[v].rank)
         positions = [i for i, c in enumerate(grid) if c.index in carried]
-        again = prod(counts[c.index] for c in grid[: positions[-1] + 1] if c.index not in carried) if positions else 1
-        read += t.nbytes * again
-        first += prod(_tile_size(f, v, tiles)) * element_bytes(t.dtype)
+        copies = prod(counts[c.index] for c in grid[: positions[-1] + 1]) if positions else 1
+        tile = _occupied(_tile_size(f, v, tiles), f.origins[v].box.strides, f.body.types[v].dtype, chip)
+        read += tile * copies
+        first += tile
     return read, first
+
+
+def _occupied(shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType, chip: Chip) -> int:
+    """Bytes of main memory time that a copy of such a box takes: its runs in whole granules."""
+    number, run = contiguous_runs(shape, strides, element_bytes(dtype))
+    return number * -(-run // chip.dma.granule_bytes) * chip.dma.granule_bytes
+
+
+def _writes(f: Form, tiles: dict[int, int], counts: dict[int, int], chip: Chip) -> int:
+    """Bytes copied out, in whole granules."""
+    steps = prod(counts.values())
+    total = 0
+    for v in dict.fromkeys(f.body.outputs):
+        t = f.body.types[v]
+        if t.size:
+            total += steps * _occupied(_tile_size(f, v, tiles), dense(t.shape, t.dtype).strides, t.dtype, chip)
+    return total
 
 
 def _gather_bytes(f: Form, n: Node, chip: Chip) -> int:

@@ -105,8 +105,9 @@ class _Region:
     def home(self, value: int, offset: int = 0, looped: bool = True) -> View:
         """The tile of a kernel input or output in HBM, `offset` steps on; without `looped` the first tile."""
         full, t = self.form.body.types[value], self.tile.graph.types[value]
-        strides = dense(full.shape, full.dtype).strides
-        start, terms = 0, list[Term]()
+        origin = self.form.origins.get(value)
+        strides = origin.box.strides if origin else dense(full.shape, full.dtype).strides
+        start, terms = origin.box.offset if origin else 0, list[Term]()
         for axis in range(t.rank):
             cls = self.form.cuts.of.get((value, axis))
             for position, cut in enumerate(self.region.cuts):
@@ -237,7 +238,7 @@ class _Region:
         node = stage.node
         assert node is not None
         table_type = self.form.body.types[node.args[0]]
-        table = dense(table_type.shape, table_type.dtype).at("hbm", self.homes[node.args[0]], table_type.dtype)
+        table = self.form.origins[node.args[0]].box.at("hbm", self.homes[node.args[0]], table_type.dtype)
         sem = self.sem(node.args[0])
         index, into = self.vmem(stage.reads[0]), self.vmem(stage.writes[0])
         return [DmaGather(into, table, index, sem), DmaWait(sem)]

@@ -177,7 +177,7 @@ class _Lowering:
                 )
             ])
         f = form(k.body)
-        homes = {v: where[outer] for v, outer in zip((n.out for n in f.body.inputs), k.inputs, strict=True)}
+        homes = {v: where[k.inputs[o.index]] for v, o in f.origins.items()}
         homes |= {v: where[outer] for v, outer in zip(f.body.outputs, k.outputs, strict=True)}
         odd = self.kernels % 2
         base = 0 if choice.solo else odd * vmem_half(self.chip)
@@ -317,7 +317,7 @@ def _blocks(codes: Sequence[_Lowered], plan: Plan) -> list[Instruction]:
     for before, this in zip((None, *codes), codes, strict=False):
         alone = before is None or before.solo or this.solo
         k, code = this.kernel, this.code
-        values = dict(zip((n.out for n in form(k.body).body.inputs), k.inputs, strict=True))
+        values = {v: k.inputs[o.index] for v, o in form(k.body).origins.items()}
         split = [(not alone and values[v] in ready, i) for v, i in zip(code.asked, code.ask, strict=True)]
         early.append(tuple(i for ahead, i in split if ahead))
         own.append(tuple(i for ahead, i in split if not ahead))

@@ -1,20 +1,40 @@
 """A kernel body as this machine wants it: composites expanded, convolutions as matrix products.
 
 Keeps meaning bit for bit: a convolution is the same matmul over (channel, window) that the reference
-evaluator multiplies. Must not know tiles, addresses or time.
+evaluator multiplies. An input that is only read in slices becomes one input for each slice, addressed
+within the original: a slice of main memory is an address, and what is cut for one slice need not be
+cut for another. Must not know tiles, addresses or time.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from ...compiler.graph import Builder, Graph, Node, expand, live, renumber
+from ...compiler.graph import Builder, Graph, Node, expand, live
 from ...compiler.graph.ops.movement import ints
+from .strided import Box, dense, view_of
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an input of a prepared body lies: in the kernel's input number `index`, as `box` in bytes."""
+
+    index: int
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A prepared body and, for each of its inputs in order, its origin."""
+
+    body: Graph
+    origins: tuple[Origin, ...]
 
 
 @lru_cache(maxsize=512)
-def prepare(body: Graph) -> Graph:
+def prepare(body: Graph) -> Prepared:
     """`body` without composites, convolutions and empty contractions; values numbered in order.
 
     An output that is an input becomes a copy of it.
@@ -27,7 +47,33 @@ def prepare(body: Graph) -> Graph:
     outputs = [names[v] for v in whole.outputs]
     inputs = {names[n.out] for n in whole.inputs}
     outputs = [b.one("reshape", v, shape=b.types[v].shape) if v in inputs else v for v in outputs]
-    return renumber(live(b.finish(outputs, whole.output_names)))
+    return _sliced_inputs(live(b.finish(outputs, whole.output_names)))
+
+
+def _sliced_inputs(graph: Graph) -> Prepared:
+    """`graph` with each input that only slices read replaced by one input a slice."""
+    b = Builder(graph.name)
+    names: dict[int, int] = {}
+    origins: list[Origin] = []
+    split = {
+        n.out: i for i, n in enumerate(graph.inputs)
+        if graph.users[n.out] and all(u.op == "slice" for u in graph.users[n.out]) and n.out not in graph.outputs
+    }
+    for i, n in enumerate(graph.inputs):
+        if n.out not in split:
+            names[n.out] = b.input(str(n.attr("name")), n.type, n.loc)
+            origins.append(Origin(i, dense(n.type.shape, n.type.dtype)))
+    for n in graph.nodes:
+        if n.op == "slice" and n.args[0] in split:
+            whole = graph.types[n.args[0]]
+            box = view_of(n, dense(whole.shape, whole.dtype))
+            assert box is not None
+            names[n.out] = b.input(f"s{n.out}", n.type, n.loc)
+            origins.append(Origin(split[n.args[0]], box))
+        elif n.op != "input":
+            outs = b.add(n.op, [names[a] for a in n.args], dict(n.attrs), regions=n.regions, loc=n.loc)
+            names.update(zip(n.outs, outs, strict=True))
+    return Prepared(b.finish([names[v] for v in graph.outputs], graph.output_names), tuple(origins))
 
 
 def _node(b: Builder, n: Node, args: list[int], whole: Graph) -> tuple[int, ...]:

@@ -15,15 +15,19 @@ from math import prod
 
 from ...compiler.graph import Graph
 from ...compiler.plan.tiling import Tiling, retile, tiling
-from .prepare import prepare
+from .prepare import Origin, prepare
 from .stages import Stage, stages
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """A prepared kernel body, its axis classes, and the classes that may be cut (all outputs carry them)."""
+    """A prepared kernel body, its axis classes, and the classes that may be cut (all outputs carry them).
+
+    `origins[v]` says where input v of the body lies in the kernel's inputs.
+    """
 
     body: Graph
+    origins: Mapping[int, Origin]
     cuts: Tiling
     grid_classes: tuple[int, ...]
 
@@ -31,12 +35,14 @@ class Form:
 @lru_cache(maxsize=512)
 def form(body: Graph) -> Form:
     """The form of a kernel body. A class can be cut when its axes allow it and every output runs with it."""
-    ready = prepare(body)
+    prepared = prepare(body)
+    ready = prepared.body
     cuts = tiling(ready)
     ranks = {v: ready.types[v].rank for v in ready.outputs}
     shared = [cuts.carried(v, r) for v, r in ranks.items()]
     common = frozenset.intersection(*shared) if shared else frozenset[int]()
-    return Form(ready, cuts, tuple(c.index for c in cuts.classes if c.cut and c.index in common))
+    origins = dict(zip((n.out for n in ready.inputs), prepared.origins, strict=True))
+    return Form(ready, origins, cuts, tuple(c.index for c in cuts.classes if c.cut and c.index in common))
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,12 +133,12 @@ def _conv(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -
     rank = len(taps)
     order = (0, *range(2, 2 + rank), 1, *range(2 + rank, 2 + 2 * rank))
     rows = np.transpose(patches, order)  # N *out C *window
-    out_spatial, per = rows.shape[1 : 1 + rank], x.shape[1] // groups
+    out_spatial, per, made = rows.shape[1 : 1 + rank], x.shape[1] // groups, w.shape[0] // groups
     parts: list[NDArray] = []
     for g in range(groups):
         lhs = np.ascontiguousarray(rows[(slice(None),) * (1 + rank) + (slice(g * per, (g + 1) * per),)])
         lhs = lhs.reshape(x.shape[0] * prod(out_spatial), per * prod(taps))
-        rhs = w[g * (w.shape[0] // groups) : (g + 1) * (w.shape[0] // groups)].reshape(-1, lhs.shape[1]).T
+        rhs = w[g * made : (g + 1) * made].reshape(made, lhs.shape[1]).T
         parts.append(_product(lhs, rhs, t.dtype, attrs, ctx))
     flat = np.concatenate(parts, 1).reshape(x.shape[0], *out_spatial, w.shape[0])
     return (np.moveaxis(flat, -1, 1),)
