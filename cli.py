@@ -238,7 +238,7 @@ def diff(a: str, b: str, thresholds: tuple[str, ...], as_json: bool, form: str) 
 @_json_flags
 def targets(spec: str | None, overrides: tuple[str, ...], as_json: bool, form: str) -> int:
     """List targets and chips, or the figures of one chip with their units and sources."""
-    from .compiler.build.command import about_chip, list_targets
+    from .compiler.build.queries import about_chip, list_targets
     from .compiler.report.targets import show_chip, show_targets
 
     as_json = as_json or form == "json"
@@ -261,7 +261,7 @@ def rules() -> None:
 @_json_flags
 def rules_list(files: tuple[str, ...], target: str | None, numerics: Any, as_json: bool, form: str) -> int:
     """List the shipped rules, or those of FILES, and which of them --numerics turns on."""
-    from .compiler.build.command import list_rules
+    from .compiler.build.queries import list_rules
     from .compiler.report.rules import show_rules
 
     rows = list_rules(files, target, numerics)
@@ -273,7 +273,7 @@ def rules_list(files: tuple[str, ...], target: str | None, numerics: Any, as_jso
 @_json_flags
 def rules_check(files: tuple[str, ...], as_json: bool, form: str) -> int:
     """Check that the rules of FILES hold, on small instances; a counterexample for each that does not."""
-    from .compiler.build.command import check_rule_files
+    from .compiler.build.queries import check_rule_files
 
     checked = check_rule_files(files)
     if as_json or form == "json":

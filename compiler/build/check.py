@@ -16,6 +16,7 @@ import numpy as np
 from ..graph import Context, DType, Graph, NDArray, Node
 from ..graph.evaluate import apply
 from ..graph.ops.control import loop_counts
+from ..plan.evaluate import evaluate_plan
 from ..plan.target import Alias, Kernel, LoopStep, Machine, Plan
 from .compare import Agreement, Fault, close, same_bits
 from .options import Numerics
@@ -86,8 +87,11 @@ def check(
         for name, value in zip(output_names(subject.written), subject.written.outputs, strict=True)
     }
     if wrong is None and any(a.fault for a in agreements.values()):
-        blamed = _wrong_kernel(judge, subject, contexts, {**plan_params, **inputs})
-        wrong = blamed or _wrong_output(subject, agreements)
+        wrong = (
+            _wrong_plan(judge, subject, written, bound)
+            or _wrong_kernel(judge, subject, contexts, {**plan_params, **inputs})
+            or _wrong_output(subject, agreements, "the program (every kernel is right on its own)")
+        )
     return Verdict(agreements, judge.count, wrong)
 
 
@@ -222,11 +226,22 @@ class _Turns:
 # ---- the program ---------------------------------------------------------------------------------
 
 
-def _wrong_output(subject: Subject, agreements: Mapping[str, Agreement]) -> Wrong | None:
-    for value, agreement in zip(subject.written.outputs, agreements.values(), strict=True):
+def _wrong_plan(
+    judge: _Judge, subject: Subject, written: Sequence[_Frame], bound: Mapping[str, NDArray]
+) -> Wrong | None:
+    """The first output that the plan's kernels, evaluated one by one, get wrong."""
+    got = evaluate_plan(subject.plan, bound, bound, contraction=subject.machine.contraction)
+    agreements = {
+        str(value): judge(result, [f.value(value) for f in written], subject.written.types[value].dtype)
+        for value, result in zip(subject.written.outputs, got, strict=True)
+    }
+    return _wrong_output(subject, agreements, "planning")
+
+
+def _wrong_output(subject: Subject, agreements: Mapping[str, Agreement], maker: str) -> Wrong | None:
+    for value, agreement in zip(subject.written.outputs, agreements.values(), strict=False):
         if agreement.fault:
             node = subject.written.producers[value]
-            maker = "the program (every kernel is right on its own)"
             return Wrong(maker, node.op, node.loc, str(subject.written.types[value]), agreement.fault)
     return None
 

@@ -5,15 +5,14 @@ Must not know plans nor any one target.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from ..graph import Composites
-from ..plan.target import Machine
-from ..rewrite import Budget, RuleSet, builtin_rule_files, check_rules, load_rules, parse_rules
-from ..source import Diagnostic, DiagnosticError, did_you_mean, read_source
+from ..rewrite import Budget, RuleSet, builtin_rules, load_rules, read_rules
+from ..rewrite.checker import check_rules
+from ..source import Diagnostic, DiagnosticError, did_you_mean
 from .folder import digest
 from .options import BuildOptions
 
@@ -23,7 +22,41 @@ _FURTHER = 4
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A set of rules and the sha256 of the files it came from."""
+    """A set of rules, and the sha256 of the user's files by the path given."""
 
     ruleset: RuleSet
     files: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def load(options: BuildOptions, of_target: Sequence[Path], composites: Composites) -> Rules:
+    """The rules that `options` turn on. DiagnosticError with what is wrong in them (E03xx), a refuted rule included."""
+    if options.opt < 2:
+        return Rules(RuleSet((), (), options.numerics))
+    users = [Path(path) for path in options.rules]
+    ruleset = load_rules([*builtin_rules(), *of_target, *users], options.numerics, options.disabled)
+    if users and not options.unchecked:
+        refute(users, composites)
+    return Rules(ruleset, {str(path): digest(path.read_bytes()) for path in users})
+
+
+def refute(files: Sequence[Path], composites: Composites) -> None:
+    """DiagnosticError when a rule of `files` does not hold, each with its counterexample."""
+    verdicts = check_rules(read_rules(files), composites)
+    found = [d for verdict in verdicts if (d := verdict.diagnostic()) is not None]
+    if any(d.severity == "error" for d in found):
+        raise DiagnosticError(found)
+
+
+def search_budget(options: BuildOptions) -> Budget:
+    """The budget of the search. DiagnosticError (E0712) for a knob that there is not, or that is no count."""
+    budget = Budget()
+    knobs = {f.name: getattr(budget, f.name) for f in fields(budget)}
+    for name, value in options.budget.items():
+        if name not in knobs:
+            help = did_you_mean(name, knobs) or f"the knobs are {', '.join(knobs)}"
+            raise DiagnosticError(Diagnostic("E0712", f"`{name}` is no knob of the search", help=help))
+        if value <= 0:
+            raise DiagnosticError(Diagnostic("E0712", f"`{name}` must be greater than 0, not {value}"))
+    if options.opt >= 3:
+        knobs = {name: value * _FURTHER for name, value in knobs.items()}
+    return replace(budget, **{**knobs, **options.budget})

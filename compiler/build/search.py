@@ -16,7 +16,7 @@ class Searcher:
 
     def __init__(self) -> None:
         self._worker = Worker()
-        self._found: dict[tuple[str, str, Budget], Saturated] = {}
+        self._found: dict[tuple[str, str, Budget, tuple[str, ...]], Saturated] = {}
 
     def __enter__(self) -> Searcher:
         self._worker.start()
@@ -25,9 +25,14 @@ class Searcher:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._worker.stop()
 
-    def saturate(self, graph: Graph, rules: RuleSet, composites: Composites, budget: Budget) -> Saturated:
-        """The e-graph of `graph` under `rules`. The same question is answered from memory: chips share the answer."""
-        key = (show(graph), rules.digest, budget)
+    def saturate(
+        self, graph: Graph, rules: RuleSet, composites: Composites, budget: Budget, const_inputs: tuple[str, ...] = ()
+    ) -> Saturated:
+        """The e-graph of `graph` under `rules`; `const_inputs` hold params (the weights of a repeated layer's body).
+
+        The same question is answered from memory: builds for several chips share the answer.
+        """
+        key = (show(graph), rules.digest, budget, const_inputs)
         if key not in self._found:
-            self._found[key] = self._worker.saturate(graph, rules, composites, budget)
+            self._found[key] = self._worker.saturate(graph, rules, composites, budget, const_inputs=const_inputs)
         return self._found[key]

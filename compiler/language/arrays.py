@@ -77,7 +77,13 @@ def common_dtype(site: Site, operands: Sequence[Operand], what: str) -> DType:
 
 
 def constant(site: Site, value: int | float | bool, dtype: DType, shape: Sequence[int], what: str) -> Tensor:
-    """The number `value` as a tensor of `dtype`; a number that the dtype does not have is a mistake."""
+    """The number `value` as a tensor of `dtype`, which must have it."""
+    check_number(site, value, dtype, what)
+    return site.full(value, dtype, shape)
+
+
+def check_number(site: Site, value: int | float | bool, dtype: DType, what: str) -> None:
+    """Refuses a number that `dtype` does not have: a bool as a number, a fraction as an integer, one out of range."""
     kind = "bool" if isinstance(value, bool) else "float" if isinstance(value, float) else "int"
     if dtype == BOOL and kind != "bool":
         site.fail("E0109", f"{what}: {describe(value)} meets a bool tensor", help="compare first, as in `x != 0`")
@@ -88,7 +94,6 @@ def constant(site: Site, value: int | float | bool, dtype: DType, shape: Sequenc
     if dtype.is_int and not int_range(dtype)[0] <= value <= int_range(dtype)[1]:
         low, high = int_range(dtype)
         site.fail("E0109", f"{what}: {value} is not in {dtype} ({low} to {high})")
-    return site.full(value, dtype, shape)
 
 
 def elementwise(site: Site, op: str, operands: Sequence[Operand], what: str) -> Tensor:

@@ -52,9 +52,9 @@ class Budget:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """A graph being built. `kind` says what it is the graph of."""
+    """A graph being built. `kind` says what it is the graph of; in a `static` one nothing may be built."""
 
-    kind: Literal["model", "op", "repeat"]
+    kind: Literal["model", "op", "repeat", "static"]
     builder: Builder
     budget: Budget
     parent: Frame | None = None

@@ -13,7 +13,7 @@ from typing import NoReturn, TypeAlias
 from ..graph import Attr, Composite, DType, Graph, InferError, TensorType
 from ..source import Diagnostic, Note, SourceFile, Span
 from .frame import Budget, Frame, LimitError, Tensor
-from .syntax import At, FnDecl, Import
+from .syntax import Arg, At, FnDecl, Import, Scope
 
 MAX_ERRORS = 30
 STDLIB = "<stdlib>/"
@@ -63,6 +63,9 @@ class Builtin:
 
     name: str
     signature: str
+    names: tuple[str, ...]
+    required: tuple[str, ...]
+    variadic: bool
     run: Callable[..., Value]
 
 
@@ -85,20 +88,23 @@ class Module:
         return self.shown.startswith(STDLIB)
 
 
-Static: TypeAlias = "int | float | bool | str | None | DType | tuple[Value, ...]"
+Static: TypeAlias = "int | float | bool | str | None | DType | range | tuple[Value, ...]"
 Value: TypeAlias = "Static | Tensor | Function | Builtin | Module | Poison | Local"
 
 
 @dataclass(slots=True)
 class Session:
-    """What one load has gathered so far."""
+    """What one load has gathered so far. `call` executes a fn: expressions need it and must not know how."""
 
+    call: Callable[[Site, Function, Sequence[tuple[Arg, Value]], Scope | None], Value]
     diagnostics: list[Diagnostic] = field(default_factory=list["Diagnostic"])
     told: set[tuple[str, str, Span | None]] = field(default_factory=set["tuple[str, str, Span | None]"])
     composites: dict[str, Composite] = field(default_factory=dict["str", "Composite"])
     regions: dict[str, Graph | None] = field(default_factory=dict["str", "Graph | None"])
     params: dict[str, Param] = field(default_factory=dict["str", "Param"])
+    stdlib_ops: frozenset[str] = frozenset()
     budget: Budget = field(default_factory=Budget)
+    depth: int = 0
     steps: int = 0
     loops: int = 0
 
@@ -177,6 +183,8 @@ class Site:
     def add_all(
         self, op: str, args: Sequence[Tensor], attrs: Mapping[str, Attr], regions: tuple[Graph, ...] = ()
     ) -> tuple[Tensor, ...]:
+        """A node and its results."""
+        self._needs_graph()
         try:
             return self.act.frame.add(op, args, attrs, regions=regions, loc=self.loc)
         except InferError as error:
@@ -185,10 +193,17 @@ class Site:
             self.too_large(error)
 
     def full(self, value: int | float | bool, dtype: DType, shape: Sequence[int]) -> Tensor:
+        """A tensor of `value` everywhere."""
+        self._needs_graph()
         try:
             return self.act.frame.full(value, dtype, shape, self.loc)
         except LimitError as error:
             self.too_large(error)
+
+    def _needs_graph(self) -> None:
+        if self.act.frame.kind == "static":
+            help = "constants of a file and defaults are numbers, strings, dtypes and lists"
+            self.fail("E0111", "a tensor is made where only static values can be", help=help)
 
     def too_large(self, error: LimitError) -> NoReturn:
         help = "`repeat` keeps one copy of a loop's body, `for` makes one for each trip" if "operations" in str(error) else None
@@ -223,6 +238,8 @@ def describe(value: Value) -> str:
             return f"the dtype {value}"
         case tuple():
             return f"a list of {len(value)}"
+        case range():
+            return "a range"
         case Function():
             return f"the fn {value.decl.name}"
         case Builtin():

@@ -51,7 +51,7 @@ def role(node: Node) -> Role:
 
 def anatomy(graph: Graph) -> Anatomy:
     """The anatomy of a well-formed graph."""
-    roles = tuple(role(n) for n in graph.nodes)
+    roles: tuple[Role, ...] = tuple(role(n) for n in graph.nodes)
     position = {v: i for i, n in enumerate(graph.nodes) for v in n.outs}
     bases: dict[int, tuple[int, ...]] = {}
     for node, what in zip(graph.nodes, roles, strict=True):

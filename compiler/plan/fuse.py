@@ -15,7 +15,7 @@ from ..graph.ops.control import loop_counts
 from ..source import Diagnostic, DiagnosticError
 from .anatomy import Anatomy, anatomy, contracts, kernel_body, role
 from .load_program import split_load
-from .merge import Blocked, Fusion, Group, Recipe, Unplannable
+from .merge import SECONDS_DIGITS, Blocked, Fusion, Group, Recipe, Unplannable, traffic
 from .pricing import Pricer, one_op
 from .target import Alias, Edge, Kernel, LoopStep, Machine, Plan, PlanOptions, Reason, Refusal, Step
 
@@ -24,11 +24,14 @@ _NAMED_OPS = 3  # ops that a kernel's name spells out
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """Kernels chosen for a graph, not yet named: the search's final state, and its loops' bodies by position."""
+    """Kernels chosen for a graph, not yet named: the search's final state, and its loops' bodies by position.
+
+    `worth` is what all of it takes: seconds (rounded to where sums can be compared), bytes of main memory.
+    """
 
     fusion: Fusion
     bodies: Mapping[int, Fused]
-    seconds: float
+    worth: tuple[float, int]
 
 
 def plan(graph: Graph, machine: Machine, options: PlanOptions, pricer: Pricer | None = None) -> Plan:
@@ -49,12 +52,12 @@ def unfused_plan(graph: Graph, machine: Machine, pricer: Pricer | None = None) -
     return plan(graph, machine, PlanOptions(fuse=False), pricer)
 
 
-def planned_seconds(graph: Graph, pricer: Pricer, options: PlanOptions) -> float:
-    """Estimated seconds of `plan(graph, …)`, without making it; infinite when it cannot be planned."""
+def planned(graph: Graph, pricer: Pricer, options: PlanOptions) -> tuple[float, int]:
+    """Estimated seconds and bytes of `plan(graph, …)`, without making it; infinite when it cannot be planned."""
     try:
-        return fused(renumber(runnable(split_load(graph)[0], pricer)), pricer, options).seconds
+        return fused(renumber(runnable(split_load(graph)[0], pricer)), pricer, options).worth
     except DiagnosticError:
-        return float("inf")
+        return (float("inf"), 0)
 
 
 def plan_seconds(made: Plan) -> float:
@@ -106,8 +109,11 @@ def fused(graph: Graph, pricer: Pricer, options: PlanOptions) -> Fused:
         raise DiagnosticError(_cannot_run(graph.nodes[e.position], e.refusal, pricer.machine)) from None
     if options.fuse:
         fusion.run()
-    loops = sum(loop_counts(dict(graph.nodes[i].attrs))[0] * body.seconds for i, body in bodies.items())
-    return Fused(fusion, bodies, sum(g.cost.seconds for g in fusion.groups.values()) + loops)
+    times = {i: loop_counts(dict(graph.nodes[i].attrs))[0] for i in bodies}
+    costs = [g.cost for g in fusion.groups.values()]
+    seconds = sum(c.seconds for c in costs) + sum(times[i] * body.worth[0] for i, body in bodies.items())
+    moved = sum(map(traffic, costs)) + sum(times[i] * body.worth[1] for i, body in bodies.items())
+    return Fused(fusion, bodies, (round(seconds, SECONDS_DIGITS), moved))
 
 
 def _cannot_run(node: Node, refusal: Refusal, machine: Machine) -> Diagnostic:

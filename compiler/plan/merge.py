@@ -22,7 +22,7 @@ from .target import KernelCost, Reason, Refusal
 _MOST_SIBLINGS = 4  # readers of the same value that are tried as one kernel: pairs grow with the square
 _MOST_COPIES = 8  # readers that a producer is copied into
 _MOST_BETWEEN = 6  # kernels that a joining may sweep up to stay convex
-_GAIN_DIGITS = 13  # decimal digits of seconds that are told apart; below lies the rounding of sums
+SECONDS_DIGITS = 13  # decimal digits of seconds that are told apart; below lies the rounding of sums
 _LOOP_COST = KernelCost(0.0, {}, 0, 0, 0)  # a loop is no kernel; its body is priced on its own
 
 
@@ -49,7 +49,7 @@ class Move:
     @property
     def worth(self) -> tuple[float, int]:
         """What moves are ranked by; a move pays when it is above (0, 0)."""
-        return (round(self.gain, _GAIN_DIGITS), self.bytes_saved)
+        return (round(self.gain, SECONDS_DIGITS), self.bytes_saved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Fusion:
         before = [self.groups[g].cost for g in gids]
         after = [g.cost for g in groups]
         gain = sum(c.seconds for c in before) - sum(c.seconds for c in after)
-        return Move(gain, sum(map(_traffic, before)) - sum(map(_traffic, after)), gids, tuple(groups))
+        return Move(gain, sum(map(traffic, before)) - sum(map(traffic, after)), gids, tuple(groups))
 
     def _part(self, ops: frozenset[int], values: Iterable[int]) -> frozenset[int]:
         """Those of `ops` that `values` need."""
@@ -291,5 +291,6 @@ def _negated(move: Move) -> tuple[float, int]:
     return (-seconds, -traffic)
 
 
-def _traffic(cost: KernelCost) -> int:
+def traffic(cost: KernelCost) -> int:
+    """Bytes of main memory that a kernel moves."""
     return cost.bytes_read + cost.bytes_written

@@ -53,26 +53,34 @@ def show_checks(report: Json, width: int = 100) -> str:
 
 def _totals(report: Json) -> list[tuple[str, str, str]]:
     t = report["totals"]
-    u = t["unfused"]
     ratio = "-" if t["bound_ratio"] is None else f"{t['bound_ratio']:.2f}"
-    moved, unfused = t["bytes_read"] + t["bytes_written"], u["bytes_read"] + u["bytes_written"]
+    moved = t["bytes_read"] + t["bytes_written"]
+    took, read, written, both, kernels = _unfused(t["unfused"])
     return [
-        ("time", seconds(t["seconds"]), seconds(u["seconds"])),
+        ("time", seconds(t["seconds"]), took),
         ("cycles", str(t["cycles"]), ""),
         ("bound of this program", seconds(t["bound_seconds"]), ""),
         ("bound of the model as written", seconds(t["source_bound_seconds"]), ""),
         ("time / lower bound", ratio, ""),
         ("limited by", str(t["limited_by"]), ""),
-        ("main memory read", size(t["bytes_read"]), size(u["bytes_read"])),
-        ("main memory written", size(t["bytes_written"]), size(u["bytes_written"])),
-        ("main memory moved", size(moved), size(unfused)),
+        ("main memory read", size(t["bytes_read"]), read),
+        ("main memory written", size(t["bytes_written"]), written),
+        ("main memory moved", size(moved), both),
         ("compulsory", size(t["compulsory_bytes"]), ""),
         ("operations", f"{t['flops']:.4g}", ""),
-        ("kernels", str(t["kernels"]), str(u["kernels"])),
+        ("kernels", str(t["kernels"]), kernels),
         ("peak fast memory", size(t["peak_fast_bytes"]), ""),
         ("peak main memory", size(t["peak_main_bytes"]), ""),
         ("time resting on guessed figures", percent(t["guess_share"]), ""),
     ]
+
+
+def _unfused(u: Json) -> tuple[str, str, str, str, str]:
+    """Time, bytes read, written and moved, and kernels of the unfused model."""
+    if u["seconds"] is None:
+        return "does not fit", "", "", "", ""
+    read, written = u["bytes_read"], u["bytes_written"]
+    return seconds(u["seconds"]), size(read), size(written), size(read + written), str(u["kernels"])
 
 
 def _by_kernel(report: Json, width: int) -> str:

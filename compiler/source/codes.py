@@ -67,6 +67,7 @@ CODES: dict[str, Code] = {
     "E0610": Code("A NumPy file cannot be read.", "Save it again with numpy.save or numpy.savez."),
     "E0611": Code("An `--expect` cannot be compared.", "Name an output, and labels or values of its shape."),
     "E0612": Code("A data file has no tensor of that name.", "Write FILE:NAME, a name listed."),
+    "E0613": Code("Weights are random.", "Nothing; give `--weights FILE` for outputs that mean something."),
     # E07xx: build folders, files written
     "E0701": Code("An output folder is there and is no build.", "Name another with `-o`, or remove it yourself."),
     "E0702": Code("A file or folder cannot be written.", "Name another, or free space and check permissions."),
@@ -78,8 +79,17 @@ CODES: dict[str, Code] = {
     "E0708": Code("The command line cannot be read.", "See `tdslc COMMAND --help`."),
     "E0709": Code("tdslc failed.", "Report it, with the folder that the message names."),
     "E0710": Code("The command was interrupted.", "Nothing was left half done; run it again."),
+    "E0711": Code("An argument from Python is of a kind that cannot be used.", "See the docstring of the function."),
+    "E0712": Code("A `--budget` names no knob, or no count.", "Use one of the knobs listed, with a whole number."),
     # E08xx: numbers
     "E0801": Code("The program computes something else than the model.", "See which op and rule the message names."),
     "E0802": Code("A figure crossed the threshold of `--fail-if`.", "See `tdslc diff` for what changed."),
     # E09xx: hazards in simulated programs
+    "E0901": Code("A program reads bytes that a copy under way still writes.", "Report it; a wait is missing."),
+    "E0902": Code("A program overwrites bytes of a copy under way.", "Report it; a wait is missing."),
+    "E0903": Code("A program reads bytes that nothing has written.", "Report it; a copy or a store is missing."),
+    "E0904": Code("A program leaves its buffers.", "Report it; an address or a shape is wrong."),
+    "E0905": Code("A program misuses a matrix unit.", "Report it; pushes, products and pops do not fit each other."),
+    "E0906": Code("A program ends with something left in a unit or under way.", "Report it; a pop or a wait is missing."),
+    "E0907": Code("A program waits for a copy that was never started.", "Report it; a wait is one too many."),
 }

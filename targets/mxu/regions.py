@@ -6,11 +6,13 @@ Must not know time or values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm
 
-from .isa import Address, Loop, Term, View
+import numpy as np
+
+from .isa import Address, Condition, Loop, Term, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +101,86 @@ def period(terms: Iterable[Term]) -> int:
 
 def loop_range(loop: Loop) -> tuple[int, int]:
     return loop.start, max(loop.stop, loop.start + 1)
+
+
+# ---- conditions ----------------------------------------------------------------------------------
+
+
+def holds(c: Condition, i: int) -> bool:
+    """Whether a condition holds at iteration `i` of its loop."""
+    x = c.term.at(i)
+    match c.relation:
+        case "eq":
+            return x == c.value
+        case "ne":
+            return x != c.value
+        case "lt":
+            return x < c.value
+        case "ge":
+            return x >= c.value
+
+
+def changes(c: Condition, i: int, stop: int) -> int:
+    """The first iteration in (i, stop] at which `c`, whose term has no modulus, holds otherwise than at `i`.
+
+    The term is monotone in the iteration, so a comparison changes only next to where it meets the value.
+    """
+    now = holds(c, i)
+    edges = sorted(e for e in _edges(c.term, c.value) if i < e < stop)
+    return next((e for e in edges if holds(c, e) != now), stop)
+
+
+def _edges(term: Term, value: int) -> Iterator[int]:
+    """Iterations at which a comparison of a term without modulus with `value` may change."""
+    if not term.coef:
+        return
+    for step in (value // term.coef, -(-value // term.coef)):
+        for s in (step, step + 1):
+            yield s * term.div - term.offset
+
+
+def narrowed(ranges: Mapping[str, tuple[int, int]], conditions: Sequence[Condition]) -> dict[str, tuple[int, int]] | None:
+    """`ranges` cut to where all `conditions` may hold, periodic ones left out; None when they never do."""
+    found = dict(ranges)
+    for c in conditions:
+        if c.term.mod or c.term.loop not in found:
+            continue
+        start, stop = found[c.term.loop]
+        held: list[tuple[int, int]] = []
+        i = start
+        while i < stop:
+            end = changes(c, i, stop)
+            held += [(i, end)] if holds(c, i) else []
+            i = end
+        if not held:
+            return None
+        found[c.term.loop] = (held[0][0], held[-1][1])
+    return found
+
+
+# ---- exact overlap -------------------------------------------------------------------------------
+
+
+def share_bytes(a_low: int, a: View, b_low: int, b: View) -> bool:
+    """Whether two views at these addresses have a byte in common; exact."""
+    if disjoint(a_low, view_extent(a), b_low, view_extent(b)):
+        return False
+    a_starts, a_run = _runs(a_low, a)
+    b_starts, b_run = _runs(b_low, b)
+    if not a_starts.size or not b_starts.size:
+        return False
+    at = np.searchsorted(b_starts, a_starts - b_run, side="right")
+    inside = at < b_starts.size
+    return bool(np.any(b_starts[at[inside]] < a_starts[inside] + a_run))
+
+
+def _runs(low: int, view: View) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], int]:
+    """Sorted starts of the contiguous runs of a view, and the bytes of each."""
+    run, inner = view.dtype.numpy.itemsize, len(view.shape)
+    while inner and (view.shape[inner - 1] == 1 or view.strides[inner - 1] == run):
+        inner -= 1
+        run *= view.shape[inner]
+    starts = np.array([low], np.int64)
+    for n, s in zip(view.shape[:inner], view.strides[:inner], strict=True):
+        starts = (starts[:, None] + np.arange(n, dtype=np.int64) * s).reshape(-1)
+    return np.sort(starts), run if 0 not in view.shape else 0

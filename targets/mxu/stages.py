@@ -4,7 +4,7 @@ Levels alternate: even levels are vector stages, odd levels matrix products and 
 level is the first at which it can be had. Views cost nothing: they are copied into each vector body
 that reads them, and are addressings of a buffer for a matrix product. What crosses a stage is a
 *key*: a value in one of its forms (`tile` at its dtype, `acc` the f32 sums of a matrix product,
-`part0..2` the bf16 parts of an f32 operand). Must not know addresses or time.
+`part1of3` a bf16 part of an f32 operand). Must not know addresses or time.
 
 A vector node that hangs only on kernel inputs sinks to its first reader's level, so that nothing is
 held in VMEM over a matrix product that could be made after it.
@@ -14,15 +14,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from ...compiler.graph import Builder, Graph, Node, TensorType
-from ...compiler.graph.dtypes import F32
-from .numerics import passes, split_body
+from ...compiler.graph.dtypes import BF16, F32
+from .numerics import parts_of, passes, split_body
 from .strided import Box, element_bytes, padded, view_of
 
-Form = Literal["tile", "acc", "part0", "part1", "part2"]
-PARTS: tuple[Form, ...] = ("part0", "part1", "part2")
+Form: TypeAlias = str
+
+
+def part_form(part: int, parts: int) -> Form:
+    """The form of bf16 part `part` of an f32 operand split into `parts`."""
+    return f"part{part}of{parts}"
+
+
+def _part(form: Form) -> tuple[int, int]:
+    part, _, parts = form.removeprefix("part").partition("of")
+    return int(part), int(parts)
 
 
 class Key(NamedTuple):
@@ -90,7 +99,7 @@ def type_of(body: Graph, key: Key) -> TensorType:
     t = body.types[key.value]
     if key.form == "acc":
         return t.with_dtype(F32)
-    return t if key.form == "tile" else t.with_dtype(split_body(t).output_types[0].dtype)
+    return t if key.form == "tile" else t.with_dtype(BF16)
 
 
 def stages(body: Graph, periods: Mapping[int, int]) -> tuple[Stage, ...]:
@@ -158,7 +167,8 @@ def _operand_level(s: _State, n: Node, which: int) -> int:
     order = passes(s.body.types[base].dtype, str(n.attr("precision"))) or ()
     parts = sorted({pair[which] for pair in order})
     split = s.body.types[base].dtype == F32
-    keys = tuple(Key(base, PARTS[p] if split else "tile") for p in parts)
+    total = parts_of(str(n.attr("precision"))) if split else 0
+    keys = tuple(Key(base, part_form(p, total) if split else "tile") for p in parts)
     if split:
         box = _halved(box)
     lhs, rhs = s.operands.get(n.out, (Operand(keys, box), Operand(keys, box)))
@@ -190,7 +200,7 @@ def _resolve(s: _State, v: int) -> tuple[int, Box] | None:
     box: Box | None = padded(base_type.shape, base_type.dtype)
     if base_type.dtype == F32:
         # An f32 operand is read from its bf16 parts, whose padding differs: address those, doubled.
-        half = padded(base_type.shape, split_body(base_type).output_types[0].dtype)
+        half = padded(base_type.shape, BF16)
         box = Box(half.shape, tuple(2 * x for x in half.strides), 0)
     for view in reversed(chain):
         box = view_of(view, box) if box is not None else None
@@ -283,14 +293,16 @@ def _vector(s: _State, keys: tuple[Key, ...], level: int, period: int) -> Stage:
         outs = b.add(n.op, [names[a] for a in n.args], dict(n.attrs), regions=n.regions, loc=n.loc)
         names.update(zip(n.outs, outs, strict=True))
     results: list[int] = []
-    parts: dict[int, tuple[int, ...]] = {}
+    split: dict[tuple[int, int], tuple[int, ...]] = {}
     for key in keys:
         if key.form == "tile":
             results.append(names[key.value])
             continue
-        if key.value not in parts:
-            parts[key.value] = b.inline(split_body(s.body.types[key.value]), [names[key.value]])
-        results.append(parts[key.value][PARTS.index(key.form)])
+        part, parts = _part(key.form)
+        if (key.value, parts) not in split:
+            found = b.inline(split_body(s.body.types[key.value], parts), [names[key.value]])
+            split[key.value, parts] = found
+        results.append(split[key.value, parts][part])
     return Stage("vector", level, period, tuple(reads), keys, None, b.finish(results))
 
 

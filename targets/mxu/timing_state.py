@@ -139,7 +139,8 @@ class State:
         for server, work in charges:
             at = free[server]
             free[server] = (at if at > start else start) + work
-            self.counters[self.base + UNIT_OF[server]] += work
+            if server < STALL:
+                self.counters[self.base + server] += work
         return start, cause
 
     def issue(self, start: int, cause: int) -> None:

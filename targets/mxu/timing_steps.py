@@ -63,6 +63,8 @@ class Access:
     terms: tuple[Row, ...]
     extent: Extent
     write: bool
+    # The unit that makes the access, to be blamed for waits.
+    unit: int
     low: int = 0
     high: int = 0
 
@@ -80,6 +82,8 @@ class Conflicts:
 
     accesses: list[Access]
     known: dict[tuple[int, int], bool]
+    # The unit whose access held the latest `wait` back.
+    blame: int = -1
 
     def between(self, a: int, b: int) -> bool:
         key = (a, b) if a < b else (b, a)
@@ -106,7 +110,9 @@ class Conflicts:
             for r in records:
                 if r.last <= start or disjoint(low, access.extent, r.low, other.extent):
                     continue
-                start = max(start, _behind(access, low, other, r, dur, step) if chained else r.last)
+                behind = _behind(access, low, other, r, dur, step) if chained else r.last
+                if behind > start:
+                    start, self.blame = behind, other.unit
         for sid in dead:
             del st.live[sid]
         return start
@@ -176,7 +182,7 @@ class PushStep:
         low = self.tile.at(env)
         waited = self.conflicts.wait(st, self.tile, low, start, self.dur, self.step, True)
         if waited > start:
-            start, cause = waited, ts.VST
+            start, cause = waited, self.conflicts.blame
         start, held = st.serve(start, self.dur, self.charges)
         end = start + self.dur
         u.push_free = end
@@ -216,7 +222,7 @@ class MulStep:
             behind = self.conflicts.wait(st, self.acc, acc_low, start + self.latency, self.dur, self.interval, True)
             waited = max(waited, behind - self.latency)
         if waited > start:
-            start, cause = waited, ts.VST
+            start, cause = waited, self.conflicts.blame
         start, held = st.serve(start, self.dur, self.charges)
         end = start + self.dur
         if self.latch:
@@ -288,7 +294,7 @@ class PopStep:
         low = self.dst.at(env)
         waited = self.conflicts.wait(st, self.dst, low, start, self.dur, self.interval, True)
         if waited > start:
-            start, cause = waited, ts.VST
+            start, cause = waited, self.conflicts.blame
         start, held = st.serve(start, self.dur, self.charges)
         end = start + self.dur
         u.pop_free = end
@@ -358,13 +364,13 @@ class VectorStep:
             lows.append((access, low))
             waited = self.conflicts.wait(st, access, low, start, self.dur, self.step, chained)
             if waited > start:
-                start, cause = waited, ts.VST
+                start, cause = waited, self.conflicts.blame
         for access in self.writes:
             low = access.at(env)
             lows.append((access, low))
             waited = self.conflicts.wait(st, access, low, start, self.dur, self.step, self.streams)
             if waited > start:
-                start, cause = waited, ts.VST
+                start, cause = waited, self.conflicts.blame
         start, held = st.serve(start, self.dur, self.charges)
         end = start + self.dur
         last = end + self.fill
@@ -450,7 +456,7 @@ class WaitStep:
         st.issue(max(st.now, end), cause)
 
 
-def access_of(sid: int, view: View, write: bool) -> Access:
+def access_of(sid: int, view: View, write: bool, unit: int) -> Access:
     """The static access of a VMEM view."""
     terms = tuple((t.loop, t.coef, t.div, t.mod, t.offset) for t in view.address.terms)
-    return Access(sid, view.memory, view.address.base, terms, view_extent(view), write)
+    return Access(sid, view.memory, view.address.base, terms, view_extent(view), write, unit)

@@ -1,0 +1,156 @@
+"""Refinement: from a greedy choice towards what is really wanted, the cost of the fused plan.
+
+Hill climbing over an e-graph's choices. A move takes another node for one class, or for several at
+once when that lets them share a class that none of them uses now (as merged matmuls do: one of them
+alone never pays). Moves are ranked by stage 1's prices; the most promising are planned, as many as the
+budget allows, and kept when they are strictly better. Must not know egglog, nor any one target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ..graph import OPS, Graph
+from ..rewrite.egraph import ENode, Saturated
+from .extract import (
+    Choice,
+    ExtractionReport,
+    Prices,
+    as_written,
+    build,
+    choice_cost,
+    greedy,
+    lower_bound,
+    origin,
+    price,
+    reached,
+    rules_used,
+)
+from .origin import Origin
+from .pricing import Pricer
+
+Worth = tuple[float, int]  # seconds, bytes of main memory
+Objective = Callable[[Graph], Worth]
+
+_METHOD = "greedy-dag + refinement"
+_ROUNDS_OFF = 1 + 1e-9  # a bound is met when the cost is within the rounding of sums
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A choice with its graph, the classes' values in it, and what it costs."""
+
+    choice: Choice
+    graph: Graph
+    values: Mapping[int, tuple[int, ...]]
+    worth: Worth
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """The graph that was chosen, where its values come from, and how it was found."""
+
+    graph: Graph
+    origin: Origin
+    report: ExtractionReport
+
+
+def best(sat: Saturated, pricer: Pricer, objective: Objective, refinements: int) -> Extracted:
+    """The best graph found in `sat` and how; `refinements` bounds the moves that are planned."""
+    prices = price(sat, pricer)
+    written, chosen = as_written(sat), greedy(prices)
+    start = [_tried(sat, choice, objective) for choice in ({**chosen, **written}, chosen)]
+    now = min(start, key=lambda t: t.worth)  # the model as written wins a tie: it stands first
+    now, tried = _climb(prices, now, objective, refinements)
+    bound = lower_bound(sat, pricer)
+    seconds = now.worth[0]
+    whence = origin(sat, now.choice, now.values)
+    proven = seconds <= bound * _ROUNDS_OFF
+    report = ExtractionReport(_METHOD, seconds, bound, proven, rules_used(whence), tried + len(start))
+    return Extracted(now.graph, whence, report)
+
+
+def _tried(sat: Saturated, choice: Choice, objective: Objective) -> _Tried:
+    graph, values = build(sat, choice)
+    return _Tried(choice, graph, values, objective(graph))
+
+
+def _climb(prices: Prices, now: _Tried, objective: Objective, budget: int) -> tuple[_Tried, int]:
+    """Takes improving moves until none is left or the budget is; returns how many were planned."""
+    sat = prices.sat
+    seen = {_key(sat, now.choice)}
+    tried = 0
+    improved = True
+    while improved and tried < budget:
+        improved = False
+        for move in _ranked(prices, now.choice):
+            choice = {**now.choice, **move}
+            key = _key(sat, choice)
+            if key is None or key in seen:
+                continue
+            seen.add(key)
+            new = _tried(sat, choice, objective)
+            tried += 1
+            if new.worth < now.worth:
+                now, improved = new, True
+            if tried == budget:
+                break
+    return now, tried
+
+
+def _key(sat: Saturated, choice: Choice) -> frozenset[tuple[int, int]] | None:
+    """What the outputs need of a choice; None when that has a cycle."""
+    order = reached(sat, choice)
+    return None if order is None else frozenset((c, choice[c]) for c in order)
+
+
+# ---- moves ---------------------------------------------------------------------------------------
+
+
+def _ranked(prices: Prices, choice: Choice) -> list[Mapping[int, int]]:
+    """Moves from `choice`, the cheapest by stage 1 first."""
+    ranked: list[tuple[float, int, Mapping[int, int]]] = []
+    for number, move in enumerate(_moves(prices, choice)):
+        new = {**choice, **move}
+        order = reached(prices.sat, new)
+        if order is not None:
+            ranked.append((round(choice_cost(prices, new, order), 12), number, move))
+    return [move for _, _, move in sorted(ranked, key=lambda r: r[:2])]
+
+
+def _moves(prices: Prices, choice: Choice) -> Iterator[Mapping[int, int]]:
+    sat = prices.sat
+    used = reached(sat, choice) or []
+    inside = set(used)
+    shared: dict[int, dict[int, int]] = {}
+    for cid in used:
+        for k in prices.allowed(cid):
+            if k == choice[cid] or _swapped(sat.classes[cid].nodes[k], sat.classes[cid].nodes[choice[cid]]):
+                continue
+            yield {cid: k}
+            for d in _fresh(prices, choice, sat.classes[cid].nodes[k], inside):
+                shared.setdefault(d, {}).setdefault(cid, k)
+    yield from (move for move in shared.values() if len(move) > 1)
+
+
+def _swapped(a: ENode, b: ENode) -> bool:
+    """Whether the two differ by the order of a commutative op's operands, which costs the same."""
+    if (a.op, a.attrs) != (b.op, b.attrs) or a.op not in OPS or "commutative" not in OPS[a.op].traits:
+        return False
+    return sorted(a.args) == sorted(b.args)
+
+
+def _fresh(prices: Prices, choice: Choice, node: ENode, inside: set[int]) -> Iterator[int]:
+    """Classes of anchors that `node` would bring in: what several classes may want to share."""
+    sat = prices.sat
+    seen: set[int] = set()
+    stack = [a for a in node.args if a not in inside]
+    while stack:
+        cid = stack.pop()
+        if cid in seen or cid not in choice:
+            continue
+        seen.add(cid)
+        if (cid, choice[cid]) in prices.anchors:
+            yield cid
+        stack += [a for a in sat.classes[cid].nodes[choice[cid]].args if a not in inside]
