@@ -16,11 +16,10 @@ import numpy as np
 from ..graph import Context, DType, Graph, NDArray, Node
 from ..graph.evaluate import apply
 from ..graph.ops.control import loop_counts
-from ..plan.evaluate import evaluate_plan
+from ..plan import Origin, evaluate_plan
 from ..plan.target import Alias, Kernel, LoopStep, Machine, Plan
 from .compare import Agreement, Fault, close, same_bits
 from .options import Numerics
-from .origin import Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,9 +274,10 @@ def _wrong_steps(
 def _run_alone(
     judge: _Judge, machine: Machine, contexts: Sequence[Context], kernel: Kernel, operands: Sequence[NDArray]
 ) -> Iterator[Wrong]:
-    body, names = kernel.body, output_names(kernel.body)
+    names = output_names(kernel.body)
+    body = Graph(kernel.body.name, kernel.body.nodes, kernel.body.outputs, tuple(names))
     inputs = {str(n.attr("name")): x for n, x in zip(body.inputs, operands, strict=True)}
-    alone = replace(kernel, inputs=tuple(n.out for n in body.inputs), outputs=body.outputs)
+    alone = replace(kernel, body=body, inputs=tuple(n.out for n in body.inputs), outputs=body.outputs)
     got = machine.run(machine.lower(Plan(body, (alone,))), inputs)
     right = [_Frame(body, c, inputs) for c in contexts]
     for name, value in zip(names, body.outputs, strict=True):

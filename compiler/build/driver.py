@@ -12,21 +12,18 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from ..graph import Graph, verify
-from ..plan.fuse import plan, unfused_plan
-from ..plan.optimise import optimise
-from ..plan.pricing import Pricer
+from ..plan import Origin, Pricer, optimise, plan, unfused_plan, verify_plan
+from ..plan.origin import identity
 from ..plan.target import Machine, Plan, PlanOptions
-from ..plan.verify import verify_plan
 from ..rewrite import Search
 from ..source import Diagnostic, DiagnosticError
 from . import rules as rules_
 from .background import Background
 from .figures import Bounds, Timed, report
-from .model import Source, load_source
+from .levels import Levels, read_levels, read_program
+from .model import Source, load_source, source_of
 from .options import BuildOptions
-from .origin import Origin
 from .phases import Phase, Phases, Progress, quiet
-from .provenance import Recorder, origin
 from .rules import Rules, search_budget
 from .search import Searcher
 from .targets import load_machine
@@ -51,6 +48,7 @@ class Build:
     machine: Machine
     source: Source
     rules: Rules
+    levels: Levels | None = None
     rewritten: Graph | None = None
     origin: Origin | None = None
     plan: Plan | None = None
@@ -122,7 +120,8 @@ def _read(options: BuildOptions) -> Build:
 
     machine = tried(lambda: load_machine(options.target, options.overrides))
     tried(lambda: search_budget(options))
-    source = tried(lambda: load_source(options))
+    levels = tried(lambda: read_levels(*options.start)) if options.start else None
+    source = tried(lambda: _source(options, levels)) if levels or not options.start else None
     notes: list[Diagnostic] | None = []
     rules: Rules | None = None
     if source is not None:
@@ -133,7 +132,11 @@ def _read(options: BuildOptions) -> Build:
         notes = tried(lambda: _check_weights(options, found.graph))
     if wrong or machine is None or source is None or rules is None:
         raise DiagnosticError(wrong)
-    return Build(options, machine, source, rules, diagnostics=tuple(notes or ()))
+    return Build(options, machine, source, rules, levels, diagnostics=tuple(notes or ()))
+
+
+def _source(options: BuildOptions, levels: Levels | None) -> Source:
+    return load_source(options) if levels is None or not options.start else source_of(levels, options.start[0])
 
 
 def _check_weights(options: BuildOptions, graph: Graph) -> list[Diagnostic]:
@@ -156,27 +159,29 @@ def _plan_options(options: BuildOptions) -> PlanOptions:
 
 def _rewrite(b: Build, search: Searcher, pricer: Pricer) -> Build:
     """The rewritten graph: the best form that the search found, by the machine's cost function."""
+    if b.levels is not None and b.levels.rewritten is not None:
+        return replace(b, rewritten=b.levels.rewritten, origin=b.levels.origin)
     if b.options.opt < 2 or not b.rules.ruleset.rules:
         return replace(b, rewritten=b.source.graph, origin=identity(b.source.graph))
     budget = search_budget(b.options)
-    recorder = Recorder(lambda graph: search.saturate(graph, b.rules.ruleset, b.source.composites, budget))
-    best = optimise(b.source.graph, recorder, b.machine, _plan_options(b.options), pricer)
+    ruleset, composites = b.rules.ruleset, b.source.composites
+    best = optimise(
+        b.source.graph, lambda graph: search.saturate(graph, ruleset, composites, budget), b.machine,
+        _plan_options(b.options), pricer,
+    )  # fmt: skip
     _verified("rewritten", verify(best.graph))
-    found = origin(b.source.graph, best.graph, recorder)
-    made = replace(b, rewritten=best.graph, origin=found, searches=best.searches, extraction=asdict(best.extraction))
+    made = replace(
+        b, rewritten=best.graph, origin=best.origin, searches=best.searches, extraction=asdict(best.extraction)
+    )
     for note in dict.fromkeys(note for s in best.searches for note in s.notes):
         made = made.noted("E0707", note)
     return made
 
 
-def identity(graph: Graph) -> Origin:
-    """The origin of a graph that was not rewritten."""
-    loops = {n.outs[0]: identity(n.regions[0]) for n in graph.nodes if n.op == "loop" and n.outs}
-    return Origin({v: v for v in graph.types}, {}, loops)
-
-
 def _plan(b: Build, pricer: Pricer) -> Build:
     assert b.rewritten is not None
+    if b.levels is not None and b.levels.plan is not None:
+        return replace(b, plan=b.levels.plan)
     made = plan(b.rewritten, b.machine, _plan_options(b.options), pricer)
     _verified("plan", verify_plan(made))
     return replace(b, plan=made)
@@ -200,6 +205,9 @@ def _unfused(b: Build) -> Timed | None:
 def _program(b: Build, unfused: Timed | None) -> Build:
     """The program: the plan's, or, should the simulator find that worse than no fusion, one that is not."""
     assert b.plan is not None
+    if b.levels is not None and b.options.start and b.levels.program_files is not None:
+        program = read_program(b.options.start[0], b.levels, b.machine)
+        return replace(b, chosen=Timed(b.plan, program, b.machine.time(program)))
     chosen = timed(b.machine, b.plan)
     if unfused is None or not _worse(chosen, unfused):
         return replace(b, chosen=chosen)

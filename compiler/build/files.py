@@ -12,17 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ..graph import Dim, Graph, show
-from ..plan.text import show_plan
+from ..plan import show_plan
 from ..report.perfetto import trace_json
 from . import figures
 from .driver import Build
-from .folder import to_json, with_manifest
+from .folder import CHIP, IR, ORIGIN, PROGRAM, to_json, with_manifest
 from .targets import split_spec
-
-IR = {"graph": "ir/00-graph.txt", "rewritten": "ir/10-rewritten.txt", "plan": "ir/20-plan.txt"}
-PROGRAM = "program/"
-CHIP = "machine.toml"
-ORIGIN = "rules/origin.json"
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 

@@ -18,6 +18,11 @@ from ..source import Diagnostic, DiagnosticError
 
 MANIFEST = "manifest.json"
 SCHEMA = "tdslc-build/1"
+# Where the levels lie.
+IR = {"graph": "ir/00-graph.txt", "rewritten": "ir/10-rewritten.txt", "plan": "ir/20-plan.txt"}
+PROGRAM = "program/"
+CHIP = "machine.toml"
+ORIGIN = "rules/origin.json"
 
 
 def to_json(value: object) -> str:

@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..graph import Graph, GraphTextError, parse, verify
+from ..plan import Origin, PlanTextError, parse_plan, verify_plan
+from ..plan import origin as origin_
 from ..plan.target import Machine, Plan, Program
-from ..plan.text import PlanTextError, parse_plan
-from ..plan.verify import verify_plan
 from ..source import Diagnostic, DiagnosticError
-from . import origin as origin_
-from .files import CHIP, IR, ORIGIN, PROGRAM
-from .folder import read_file, read_json, read_manifest
+from .folder import CHIP, IR, ORIGIN, PROGRAM, read_file, read_json, read_manifest
 from .options import LEVELS, Level
-from .origin import Origin
 from .targets import load_machine
 
 T = TypeVar("T")
@@ -47,7 +44,7 @@ def read_levels(folder: str, upto: Level) -> Levels:
     wanted = LEVELS[: LEVELS.index(upto) + 1]
     graph = _level(folder, IR["graph"], parse, verify)
     rewritten = _level(folder, IR["rewritten"], parse, verify) if "rewritten" in wanted else None
-    origin = _origin(folder) if "rewritten" in wanted else None
+    origin = _origin(folder, graph, rewritten) if rewritten is not None else None
     plan = _level(folder, IR["plan"], parse_plan, verify_plan) if "plan" in wanted else None
     program = _program_files(folder, manifest) if "program" in wanted else None
     return Levels(manifest, graph, rewritten, origin, plan, program)
@@ -81,8 +78,23 @@ def _program_files(folder: str, manifest: Mapping[str, Any]) -> dict[str, str]:
     return {name.removeprefix(PROGRAM): read_file(folder, name) for name in names}
 
 
-def _origin(folder: str) -> Origin:
-    return _checked(folder, ORIGIN, lambda: origin_.from_json(read_json(folder, ORIGIN)), lambda _: [])
+def _origin(folder: str, graph: Graph, rewritten: Graph) -> Origin:
+    """The folder's Origin, as far as the values it speaks of are still there: the levels may have been edited."""
+    found = _checked(folder, ORIGIN, lambda: origin_.from_json(read_json(folder, ORIGIN)), lambda _: [])
+    return _existing(found, graph, rewritten)
+
+
+def _existing(found: Origin, graph: Graph, rewritten: Graph) -> Origin:
+    old, new = graph.types, rewritten.types
+    values = {a: b for a, b in found.values.items() if a in old and b in new and old[a] == new[b]}
+    loops = {v: o for v, o in found.loops.items() if v in new and rewritten.producers[v].op == "loop"}
+    partners = {values[n.outs[0]]: n for n in graph.nodes if n.op == "loop" and n.outs and n.outs[0] in values}
+    inner = {
+        v: _existing(o, partners[v].regions[0], rewritten.producers[v].regions[0])
+        for v, o in loops.items()
+        if v in partners
+    }
+    return Origin(values, found.rules, inner)
 
 
 def _level(folder: str, name: str, read: Callable[[str], T], check: Callable[[T], list[str]]) -> T:

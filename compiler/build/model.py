@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..graph import Composites, Graph
-from ..language import load_model, stdlib_composites
 from .folder import digest
+from .levels import Levels
 from .options import BuildOptions
 
 
@@ -31,6 +31,9 @@ class Source:
 
 def load_source(options: BuildOptions) -> Source:
     """The model that `options` name. DiagnosticError with what is wrong in its text, dims or dtypes."""
+    # Here, because building a folder's level or a Graph needs no parser.
+    from ..language import load_model, stdlib_composites
+
     if isinstance(options.model, Graph):
         return Source(options.model.name, options.model, stdlib_composites())
     model = load_model(options.model, options.dims, options.dtypes, options.entry)
@@ -38,3 +41,14 @@ def load_source(options: BuildOptions) -> Source:
     folder = os.path.dirname(options.model) or "."
     dtypes = {name: str(t) for name, t in model.dtypes.items()}
     return Source(model.name, model.graph, model.composites, dict(model.dims), dtypes, files, folder)
+
+
+def source_of(levels: Levels, folder: str) -> Source:
+    """The model of a build folder. Its own composites are whole nodes of the graph; rules know those of the stdlib."""
+    from ..language import stdlib_composites
+
+    facts = levels.manifest["model"]
+    options = levels.manifest["options"]
+    return Source(
+        facts["name"], levels.graph, stdlib_composites(), options["dims"], options["dtypes"], facts["sources"], folder
+    )

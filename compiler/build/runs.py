@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Graph, NDArray
-from ..plan.evaluate import load_values
+from ..plan import Origin, load_values
 from ..plan.target import Machine, Plan, Program
 from ..source import Diagnostic, DiagnosticError, did_you_mean
 from .check import Subject, Verdict, check, output_names
@@ -22,7 +22,6 @@ from .inputs import Given, bind_inputs
 from .levels import read_levels, read_machine, read_program
 from .folder import read_json
 from .options import Numerics
-from .origin import Origin
 from .phases import Phase, Phases, Progress, quiet
 from .tensors import Tensor, read_tensor
 from .weights import bind, no_weights, open_weights, random_seed, random_weights

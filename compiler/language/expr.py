@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..graph import DType
-from ..source import did_you_mean, nearest
+from ..source import did_you_mean
 from . import arrays, static
 from . import syntax as s
 from .builtins import CONSTANTS, FUNCTIONS, cast
-from .frame import Frame, Tensor
+from .frame import Tensor
 from .mistakes import foreign_word
 from .signature import assign_arguments
 from .values import (
@@ -75,6 +75,9 @@ def lookup(act: Activation, name: str, at: s.At) -> Value:
 def _usable(act: Activation, name: str, value: Value, at: s.At) -> Value:
     if value is POISON:
         raise Poisoned
+    if isinstance(value, Local) and value.start:
+        message = f"`{name}` is carried by the loop from trip to trip and starts as {value.start}, not as a tensor"
+        act.site(at).fail("E0114", message, help="start from a tensor, as in `zeros([B, D], f32)`, or unroll the loop with `for`")
     if isinstance(value, Local):
         message = f"`{name}` is made anew in each trip of a `repeat` and is gone after it"
         act.site(at).fail("E0114", message, help="give it a value before the loop to carry it, or `yield` it to stack it")
@@ -256,8 +259,7 @@ def _stacked_read(base: Tensor, items: list[arrays.IndexItem], expr: s.Index) ->
     if not isinstance(first, Tensor) or first.frame.index is not first:
         return base, items
     loop = first.frame
-    outside = base.frame is not loop and not base.frame.inside(loop)
-    if not outside or not base.type.rank or base.shape[0] != loop.trips:
+    if base.frame.inside(loop) or not base.type.rank or base.shape[0] != loop.trips:
         return base, items
     return loop.element(base, expr.base.id if isinstance(expr.base, s.Name) else "element"), items[1:]
 
@@ -335,11 +337,3 @@ def interpolate(act: Activation, text: str, at: s.At, *, markers: bool) -> str:
     if len(made) > _MAX_SCOPE_CHARS:
         act.site(at).fail("E0123", f"a string with its values filled in has more than {_MAX_SCOPE_CHARS} characters")
     return made
-
-
-def static_frame(act_frame: Frame) -> bool:
-    """Whether nothing can be built in this frame."""
-    return act_frame.kind == "static"
-
-
-__all__ = ["BUILTINS", "condition", "evaluate", "interpolate", "lookup", "nearest"]

@@ -44,9 +44,13 @@ POISON = Poison()
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """What a name stands for that was made inside a `repeat` which has ended."""
+    """A name that a `repeat` makes in every trip: not to be read after it, nor before it is made.
+
+    `start` describes a static value it had before the loop, which a loop cannot carry.
+    """
 
     at: At
+    start: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,6 +144,7 @@ class Activation:
     prefix: str = ""
     shared: bool = False
     caller: Site | None = None
+    loops: int = 0
 
     def site(self, at: At) -> Site:
         return Site(self, at)

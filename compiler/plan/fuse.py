@@ -55,7 +55,7 @@ def unfused_plan(graph: Graph, machine: Machine, pricer: Pricer | None = None) -
 def planned(graph: Graph, pricer: Pricer, options: PlanOptions) -> tuple[float, int]:
     """Estimated seconds and bytes of `plan(graph, …)`, without making it; infinite when it cannot be planned."""
     try:
-        return fused(renumber(runnable(split_load(graph)[0], pricer)), pricer, options).worth
+        return fused(runnable(split_load(graph)[0], pricer), pricer, options).worth
     except DiagnosticError:
         return (float("inf"), 0)
 

@@ -81,7 +81,7 @@ class Fusion:
 
     def __init__(self, a: Anatomy, pricer: Pricer) -> None:
         self.a, self.pricer = a, pricer
-        self.names = pricer.expressions(a.graph)
+        self.wiring = pricer.wiring(a)
         self.groups: dict[int, Group] = {}
         self.owner: dict[int, int] = {}
         self.readers: dict[int, set[int]] = {v: set() for v in a.position}
@@ -148,7 +148,7 @@ class Fusion:
     ) -> Move | Blocked:
         groups: list[Group] = []
         for ops, owned, writes in made:
-            price = self.pricer.kernel(self.a, self.names, ops, writes)
+            price = self.pricer.kernel(self.a, self.wiring, ops, writes)
             if isinstance(price, Refusal):
                 return Blocked(price.reason, price.detail)
             groups.append(Group(ops, owned & ops, writes, price))
@@ -216,7 +216,7 @@ class Fusion:
         if self.a.roles[i] == "loop":
             return Group(alone, alone, node.outs, _LOOP_COST, fixed=True)
         writes = tuple(v for v in node.outs if v in users or v in self.a.resident)
-        price = self.pricer.kernel(self.a, self.names, alone, writes)
+        price = self.pricer.kernel(self.a, self.wiring, alone, writes)
         if isinstance(price, Refusal):
             raise Unplannable(i, price)
         return Group(alone, alone, writes, price)

@@ -14,52 +14,67 @@ from .anatomy import BODY_NAME, Anatomy, kernel_body
 from .target import CostQuery, KernelCost, Machine, Refusal
 
 Price = KernelCost | Refusal
+# Of each point: its number as an op; its operands' ways of addressing and bases; its results.
+Wiring = Mapping[int, tuple[int, tuple[tuple[int, tuple[int, ...]], ...], tuple[int, ...]]]
 
 # Elements of the copy that tells what main memory costs: 64 MiB in and out, far more than latency hides.
 _PROBE_ELEMENTS = 1 << 24
 
 
 class Pricer:
-    """The prices of one machine. Remembers; every answer is the one a fresh Pricer would give."""
+    """The prices of one machine. Remembers; every answer is the one a fresh Pricer would give.
+
+    Nodes are told apart by numbers: comparing whole bodies would cost more than most estimates.
+    """
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self._numbers: dict[Hashable, int] = {}
-        self._regions: dict[int, tuple[Graph, int]] = {}
+        self._seen: dict[Hashable, tuple[int, object]] = {}
         self._kernels: dict[Hashable, Price] = {}
-        self._bodies: dict[Graph, Price] = {}
-        self._bounds: dict[Graph, Mapping[str, float]] = {}
+        self._bodies: dict[Hashable, Price] = {}
+        self._bounds: dict[Hashable, Mapping[str, float]] = {}
 
     def body(self, body: Graph) -> Price:
         """What the kernel `body` costs, or why it cannot be one."""
-        if body not in self._bodies:
-            self._bodies[body] = self.machine.estimate(CostQuery(body))
-        return self._bodies[body]
+        key = self._body_key(body)
+        if key not in self._bodies:
+            self._bodies[key] = self.machine.estimate(CostQuery(body))
+        return self._bodies[key]
 
-    def expressions(self, graph: Graph) -> dict[int, tuple[int, int]]:
-        """A name for each value: equal names are equal expressions, in any graph this Pricer has seen."""
-        names: dict[int, tuple[int, int]] = {}
-        for n in graph.nodes:
-            regions = tuple(map(self._region, n.regions))
-            number = self._number((n.op, n.attrs, n.types, tuple(names[a] for a in n.args), regions))
-            names.update((v, (number, k)) for k, v in enumerate(n.outs))
-        return names
+    def wiring(self, a: Anatomy) -> Wiring:
+        """For each point of a graph: what it is, and for each operand the way it is addressed and its bases."""
+        ways: dict[int, tuple[int, tuple[int, ...]]] = {}
+        for n, role in zip(a.graph.nodes, a.roles, strict=True):
+            for v, t in zip(n.outs, n.types, strict=True):
+                if role == "view":
+                    ways[v] = (self._number((self._what(n), ways[n.args[0]][0])), a.bases[v])
+                else:
+                    ways[v] = (self._number((self._what(n),) if role == "literal" else t), a.bases[v])
+        nodes = a.graph.nodes
+        return {i: (self._what(nodes[i]), tuple(ways[v] for v in nodes[i].args), nodes[i].outs) for i in a.points}
 
-    def kernel(
-        self, a: Anatomy, names: Mapping[int, tuple[int, int]], ops: Collection[int], outputs: Sequence[int]
-    ) -> Price:
-        """The price of the kernel that computes `ops` (positions) and writes `outputs`; `names` by `expressions`."""
-        made = tuple(sorted(names[a.graph.nodes[i].outs[0]] for i in ops))
-        key = (made, tuple(sorted(names[v] for v in outputs)))
+    def kernel(self, a: Anatomy, wiring: Wiring, ops: Collection[int], outputs: Sequence[int]) -> Price:
+        """The price of the kernel that computes `ops` (positions) and writes `outputs`; `wiring` is that of `a`."""
+        local: dict[int, int] = {}
+        made: list[tuple[int, tuple[tuple[int, tuple[int, ...]], ...]]] = []
+        for i in sorted(ops):
+            what, operands, outs = wiring[i]
+            reads = tuple((way, tuple(local.setdefault(b, len(local)) for b in bases)) for way, bases in operands)
+            made.append((what, reads))
+            for v in outs:
+                local[v] = len(local)
+        key = (tuple(made), tuple(local[v] for v in outputs))
         if key not in self._kernels:
             self._kernels[key] = self.body(kernel_body(a, ops, outputs)[0])
         return self._kernels[key]
 
     def least(self, body: Graph) -> Mapping[str, float]:
         """The least busy seconds of each unit that `body` takes."""
-        if body not in self._bounds:
-            self._bounds[body] = self.machine.bound(body).units
-        return self._bounds[body]
+        key = self._body_key(body)
+        if key not in self._bounds:
+            self._bounds[key] = self.machine.bound(body).units
+        return self._bounds[key]
 
     @cached_property
     def memory(self) -> tuple[str, float]:
@@ -79,13 +94,18 @@ class Pricer:
     def _number(self, key: Hashable) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def _region(self, region: Graph) -> int:
-        """A number for a region; found by identity first, since hashing one walks all of it."""
-        known = self._regions.get(id(region))
+    def _body_key(self, body: Graph) -> Hashable:
+        return (tuple((self._what(n), n.args) for n in body.nodes), body.outputs)
+
+    def _what(self, node: Node) -> int:
+        """A number for op, attributes, types and regions; found by identity first, since hashing walks all of them."""
+        at_hand = (node.op, id(node.attrs), id(node.types), *map(id, node.regions))
+        known = self._seen.get(at_hand)
         if known is None:
-            known = (region, self._number(region))
-            self._regions[id(region)] = known
-        return known[1]
+            number = self._number((node.op, node.attrs, node.types, node.regions))
+            known = (number, (node.attrs, node.types, node.regions))  # kept, so that the identities stay theirs
+            self._seen[at_hand] = known
+        return known[0]
 
 
 def one_op(

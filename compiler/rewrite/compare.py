@@ -125,13 +125,19 @@ def disagree(sample: Sample, classes: frozenset[str], tier: str, data: Mapping[s
     wide = tier == "exact"
     with np.errstate(all="ignore"):
         values = evaluate_all(sample.graph, data, Context(OrderedContraction(), wide))
-        finite = all(np.isfinite(_f64(v)).all() for v in values.values())
-        if not finite and ("nonan" in classes or (tier in ("exact", "finite") and classes & {"reassoc", "approx"})):
+        if _excluded(classes, tier, [_f64(v) for v in values.values()]):
             return None
         for a, b in zip(sample.left, sample.right, strict=True):
             if not _agree(sample, classes, tier, values, a, b):
                 return Difference(tier, data, values[a], values[b])
     return None
+
+
+def _excluded(classes: frozenset[str], tier: str, values: list[NDArray]) -> bool:
+    """Whether the classes promise nothing here: @nonan for NaN and infinities, the loose ones for infinities."""
+    if "nonan" in classes or (tier in ("exact", "finite") and classes & {"reassoc", "approx"}):
+        return not all(np.isfinite(v).all() for v in values)
+    return tier == "nan" and any(np.isinf(v).any() for v in values)
 
 
 def _agree(sample: Sample, classes: frozenset[str], tier: str, values: Mapping[int, NDArray], a: int, b: int) -> bool:
@@ -168,8 +174,8 @@ def _tolerance(sample: Sample, classes: frozenset[str], tier: str, values: Mappi
     floats = [v for v, t in types.items() if t.dtype.is_float]
     magnitudes = [np.abs(_f64(values[v])) for v in floats]
     scale = max((float(np.max(m[np.isfinite(m)], initial=0.0)) for m in magnitudes), default=0.0)
-    if tier == "exact":
-        return EXACT_RELATIVE * scale
     eps = max((float(ml_dtypes.finfo(types[v].dtype.numpy).eps) for v in floats), default=0.0)
     relative = REASSOC_ULPS * eps / 2
-    return scale * (max(relative, APPROX_RELATIVE) if "approx" in classes else relative)
+    if "approx" in classes:  # in the exact tier too: the constants of such a rule may be rounded
+        return scale * max(relative, APPROX_RELATIVE)
+    return scale * (EXACT_RELATIVE if tier == "exact" else relative)

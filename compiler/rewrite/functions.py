@@ -136,6 +136,17 @@ def _is_full(f: Facts, x: Tensor, value: Any) -> bool:
     return got is not None and equal(got, value)
 
 
+def _moves_only_units(shape: Sequence[int], p: Sequence[int]) -> bool:
+    moved = [a for a in p if shape[a] != 1]
+    return moved == sorted(moved)
+
+
+def _is_normal(value: float, to: DType) -> bool:
+    least = np.ldexp(1.0, _FLOATS[to.name][1])
+    got = float(rounded(value, to))
+    return bool(np.isfinite(got) and abs(got) >= least)
+
+
 @dataclass(frozen=True, slots=True)
 class Function:
     """One function: how it is called, what it gives, and the code. `facts` functions take a Facts first."""
@@ -195,6 +206,8 @@ FUNCTIONS: dict[str, Function] = {
         ("sorted(t)", "t in rising order.", lambda t: tuple(sorted(t))),
         ("is_sorted(t)", "t rises strictly.", lambda t: all(a < b for a, b in zip(t, t[1:], strict=False))),
         ("is_identity(p)", "p leaves every axis where it is.", lambda p: tuple(p) == tuple(range(len(p)))),
+        ("moves_only_units(s, p)", "perm p of a tensor of shape s moves no element.", _moves_only_units),
+        ("is_normal(v, D)", "The number v, rounded to dtype D, is finite and not denormal nor 0.", _is_normal),
         ("is_power_of_two(v)", "v is a power of two or its negative.", lambda v: v != 0 and np.frexp(abs(v))[0] == 0.5),
     ),
 }

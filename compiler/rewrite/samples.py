@@ -106,6 +106,7 @@ class Draw:
     def __post_init__(self) -> None:
         self.world = _World(Builder("sample"), self.composites)
         self.env: Env = {}
+        self.ops: dict[str, str] = {}
         self.made: dict[str, Tensor] = {}
         self.heads: dict[int, OpHead] = {}
         self.values: dict[int, Tensor] = {}
@@ -148,21 +149,14 @@ class Draw:
         return f"with {given} the left side{' ' + name if name else ''} is {left} and the right side {right}"
 
     def choose_ops(self) -> None:
-        """An op of the right trait and operand count for each op variable."""
+        """An op of the right trait and operand count for each op variable; its attributes come with its node."""
         for node in self.form.nodes:
-            if not node.variable or node.op in self.env:
+            if not node.variable or node.op in self.ops:
                 continue
-            fit = [o for o in OPS.values() if node.trait in o.traits and o.accepts(len(node.args))]
+            fit = [o.name for o in OPS.values() if node.trait in o.traits and o.accepts(len(node.args))]
             if not fit:
                 raise Reject(f"no {node.trait} op takes {len(node.args)} operands")
-            row = self.rng.choice(fit)
-            attrs = {s.name: self.attribute(s.kind) if s.required else s.default for s in row.attrs}
-            self.env[node.op] = OpHead(row.name, tuple(sorted(attrs.items())))  # pyright: ignore[reportArgumentType]
-
-    def attribute(self, kind: str) -> Any:
-        if kind != "dtype":
-            raise Reject(f"no way to draw an attribute of kind {kind}")
-        return DTYPES[self.rng.choice(_BASE_DTYPES)]
+            self.ops[node.op] = self.rng.choice(fit)
 
     # ---- nodes ----
 
@@ -173,21 +167,21 @@ class Draw:
         if i in self.values:
             return self.values[i]
         node = self.form.nodes[i]
+        op = self.ops.get(node.op, node.op)
         head = self.env.get(node.op) if node.variable else None
-        op = head.op if isinstance(head, OpHead) else node.op
-        chosen = dict(head.attrs) if isinstance(head, OpHead) else self.fixed(node)
+        chosen: dict[str, Any] = dict(head.attrs) if isinstance(head, OpHead) else self.fixed(node)
         args = self.operands(op, node, want, chosen)
-        if not isinstance(head, OpHead):
-            _finish(self, op, tuple(map(self.world.type, args)), chosen)
+        _finish(self, op, tuple(map(self.world.type, args)), chosen)
         try:
             value = self.world.make(op, tuple(args), chosen)
         except InferError as why:
             raise Reject(str(why)) from None
         attrs = self.world.nodes[value.id][1]
         self.heads[i] = OpHead(op, tuple(attrs.items()))
-        if not node.variable:
-            for name, e in node.attrs:
-                unify(e, attrs[name], self.env, [])  # what is compared later is compared by `bind`
+        if node.variable:
+            self.env[node.op] = self.heads[i]
+        for name, e in node.attrs:
+            unify(e, attrs[name], self.env, [])  # what is compared later is compared by `bind`
         self.values[i] = value
         return value
 
@@ -515,4 +509,5 @@ def _constant(draw: Draw, d: DType) -> int | float | bool:
         return draw.rng.random() < 0.5
     if d.is_int:
         return draw.rng.choice((0, 1, 2, 3, 7) if d.kind == "uint" else (0, 1, -1, 2, 3, -5))
-    return draw.rng.choice((0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 3.0, 0.1, float("inf"), float("-inf"), float("nan")))
+    # All but the last three are short sums of powers of two, so that folding them is exact in every dtype.
+    return draw.rng.choice((0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 3.0, 0.75, float("inf"), float("-inf"), float("nan")))

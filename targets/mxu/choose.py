@@ -57,7 +57,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Totals:
-    """The work of a whole kernel, before it is cut: vector work, matrix products, rows gathered."""
+    """The work of a whole kernel, before it is cut: its levels, vector work, matrix products, rows gathered."""
+
+    levels: int
 
     vector: Work
     matmuls: tuple[Node, ...]
@@ -95,6 +97,7 @@ def _totals(f: Form, chip: Chip) -> _Totals:
             vector += vector_work(s.body, chip)
     read = {k.value for s in found for k in s.reads}
     return _Totals(
+        len({s.level for s in found}),
         vector,
         tuple(s.node for s in found if s.kind == "matmul" and s.node is not None),
         tuple(s.node for s in found if s.kind == "gather" and s.node is not None),
@@ -170,7 +173,7 @@ def _price(f: Form, total: _Totals, grid: tuple[Cut, ...], chip: Chip) -> Kernel
     steady = max(copies - first / chip.hbm_bytes_per_cycle - written / steps / chip.hbm_bytes_per_cycle, compute)
     cycles = fill + steady + drain + latency * (steps if steps < 4 else 4)
     busy = {u: c / chip.hz for u, c in units.items()} | {"hbm": copies / chip.hz}
-    return KernelCost(cycles / chip.hz, busy, int(read), written, _upper_bytes(f, tiles))
+    return KernelCost(cycles / chip.hz, busy, int(read), written, _upper_bytes(f, tiles, 1 + total.levels))
 
 
 def _tile_size(f: Form, v: int, tiles: dict[int, int]) -> tuple[int, ...]:
@@ -243,8 +246,8 @@ def _fed(f: Form, n: Node) -> DType:
     return BF16 if own == F32 else own
 
 
-def _upper_bytes(f: Form, tiles: dict[int, int]) -> int:
-    """More VMEM than any stages of this body take: every computed value, twice, and as f32 sums or bf16 parts."""
+def _upper_bytes(f: Form, tiles: dict[int, int], slots: int) -> int:
+    """More VMEM than any stages of this body take: every value in all its slots, and as f32 sums or bf16 parts."""
     total = 0
     kept = {*f.body.outputs, *(a for n in f.body.nodes if n.op == "matmul" for a in n.args)}
     for n in f.body.nodes:
@@ -253,7 +256,7 @@ def _upper_bytes(f: Form, tiles: dict[int, int]) -> int:
             continue
         shape, t = _tile_size(f, n.outs[0], tiles), n.types[0]
         each = padded_bytes(shape, t.dtype)
-        total += 2 * each * (5 if t.dtype.name == "f32" and t.rank > 1 else 3 if n.op == "matmul" else 1)
+        total += slots * each * (5 if t.dtype.name == "f32" and t.rank > 1 else 3 if n.op == "matmul" else 1)
     return total
 
 

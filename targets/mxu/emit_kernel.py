@@ -1,9 +1,14 @@
 """A kernel as an instruction stream: a loop over tiles with double-buffered copies around its stages.
 
-For each region of the grid: the first tiles of all inputs are asked for; then, each step, the next
-tiles are asked for, each stage waits for the inputs it is the first to read, works, and the step's
-outputs are sent while the next step runs. Whatever does not change from one step to the next is
-copied, or computed, once for all the steps it serves. Must not know plans beyond one kernel.
+For each region of the grid: the first tiles of all inputs are asked for; then, each turn of the loop,
+the next tiles are asked for, each stage waits for the inputs it is the first to read and works, and
+its outputs are sent while later stages and turns run. Whatever does not change from one step to the
+next is copied, or computed, once for all the steps it serves.
+
+The loop is software-pipelined: a stage of level number L works, in turn g, on step g - L. So no stage
+waits for the one before it, and matrix units, vector units and copies all work at once on different
+steps; a buffer has as many slots as the steps that lie between its writer and its last reader, and
+two more. Must not know plans beyond one kernel.
 """
 
 from __future__ import annotations
@@ -64,17 +69,15 @@ class KernelCode:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
+    """A scratch buffer whose slot changes every `period` steps."""
+
     scratch: Scratch
     period: int
 
-    def address(self, steps: int) -> Address:
-        if self.scratch.slots == 1 or steps == 1:
+    def address(self, offset: int) -> Address:
+        """The slot in use at step g + offset."""
+        if self.scratch.slots == 1:
             return Address(self.scratch.address)
-        term = Term("g", self.scratch.nbytes, self.period, self.scratch.slots)
-        return Address(self.scratch.address, (term,))
-
-    def next(self, offset: int) -> Address:
-        """The slot in use `offset` steps later."""
         term = Term("g", self.scratch.nbytes, self.period, self.scratch.slots, offset)
         return Address(self.scratch.address, (term,))
 
@@ -89,18 +92,25 @@ class _Region:
     homes: Mapping[int, Address]
     mxu: MatrixUnits
     places: dict[Key, _Place]
-    waited: set[int]
+    lags: Mapping[int, int]
     sem_base: int
 
     # ---- where things lie ----
 
-    def placed(self, key: Key) -> Placed:
+    def placed(self, key: Key, lag: int) -> Placed:
         t = type_of(self.tile.graph, key)
-        return Placed(self.places[key].address(self.region.steps), padded(t.shape, t.dtype), t.dtype)
+        return Placed(self.places[key].address(-lag), padded(t.shape, t.dtype), t.dtype)
 
-    def vmem(self, key: Key) -> View:
-        p = self.placed(key)
+    def vmem(self, key: Key, lag: int) -> View:
+        p = self.placed(key, lag)
         return p.box.at("vmem", p.start, p.dtype)
+
+    def lag(self, stage: Stage) -> int:
+        return self.lags[stage.level]
+
+    def first_reader(self, value: int) -> Stage:
+        """The stage that waits for a kernel input."""
+        return next(s for s in self.tile.stages if Key(value, "tile") in s.reads)
 
     def home(self, value: int, offset: int = 0, looped: bool = True) -> View:
         """The tile of a kernel input or output in HBM, `offset` steps on; without `looped` the first tile."""
@@ -123,13 +133,21 @@ class _Region:
 
     # ---- pieces ----
 
-    def every(self, period: int, body: list[Instruction]) -> list[Instruction]:
-        """`body` on steps that are multiples of `period`."""
-        if not body or period == 1 or self.region.steps == 1:
+    def every(self, period: int, body: list[Instruction], lag: int) -> list[Instruction]:
+        """`body` in the turns in which a stage of this lag is on a step that is a multiple of `period`."""
+        steps = self.region.steps
+        if not body or steps == 1:
             return body
-        if period >= self.region.steps:
-            return [When((Condition(Term("g", 1), "eq", 0),), tuple(body))]
-        return [When((Condition(Term("g", 1, 1, period), "eq", 0),), tuple(body))]
+        if period >= steps:
+            return [When((Condition(Term("g", 1), "eq", lag),), tuple(body))]
+        conditions: list[Condition] = []
+        if lag:
+            conditions.append(Condition(Term("g", 1), "ge", lag))
+        if lag < max(self.lags.values()):
+            conditions.append(Condition(Term("g", 1), "lt", steps + lag))
+        if period > 1:
+            conditions.append(Condition(Term("g", 1, 1, period, -lag), "eq", 0))
+        return [When(tuple(conditions), tuple(body))] if conditions else body
 
     def tiled_inputs(self) -> list[int]:
         """Kernel inputs that some stage reads from VMEM."""
@@ -159,30 +177,29 @@ class _Region:
             if place.period >= self.region.steps:
                 continue
             t = self.tile.graph.types[v]
-            to = padded(t.shape, t.dtype).at("vmem", place.next(place.period), t.dtype)
-            copy = DmaStart(to, self.home(v, place.period), self.sem(v))
-            more = Condition(Term("g", 1), "lt", self.region.steps - place.period)
-            out += self.every(place.period, [When((more,), (copy,))])
+            lag = self.lag(self.first_reader(v))
+            to = padded(t.shape, t.dtype).at("vmem", place.address(place.period - lag), t.dtype)
+            copy = DmaStart(to, self.home(v, place.period - lag), self.sem(v))
+            more = Condition(Term("g", 1), "lt", self.region.steps - place.period + lag)
+            out += self.every(place.period, [When((more,), (copy,))], lag)
         return out
 
     def waits(self, stage: Stage) -> list[Instruction]:
-        """Waits for the inputs that `stage` is the first to read."""
+        """Waits for the inputs that `stage` is the first to read, in the turns in which `stage` works."""
         out: list[Instruction] = []
-        for key in stage.reads:
-            v = key.value
-            if self.form.body.producers[v].op == "input" and key.form == "tile" and v not in self.waited:
-                if self.tile.graph.types[v].size:
-                    self.waited.add(v)
-                    out += self.every(self.places[key].period, [DmaWait(self.sem(v))])
+        for v in self.tiled_inputs():
+            if self.first_reader(v) is stage and self.tile.graph.types[v].size:
+                period = self.places[Key(v, "tile")].period
+                wait = DmaWait(self.sem(v))
+                out += [wait] if period <= stage.period else self.every(period, [wait], self.lag(stage))
         return out
 
     def free_outputs(self, stage: Stage) -> list[Instruction]:
         """Waits until the slots that `stage` writes outputs to have been sent."""
-        out: list[Instruction] = []
-        for v in self.written(stage):
-            if self.region.steps > 2:
-                out.append(When((Condition(Term("g", 1), "ge", 2),), (DmaWait(self.sem(v)),)))
-        return out
+        if self.region.steps <= 2:
+            return []
+        later = Condition(Term("g", 1), "ge", 2 + self.lag(stage))
+        return [When((later,), (DmaWait(self.sem(v)),)) for v in self.written(stage)]
 
     def written(self, stage: Stage) -> list[int]:
         outputs = dict.fromkeys(self.form.body.outputs)
@@ -194,11 +211,11 @@ class _Region:
             return False
         return key.form == "tile" or (key.form == "acc" and self.form.body.types[key.value].dtype == F32)
 
-    def sends(self) -> list[Instruction]:
-        out: list[Instruction] = []
-        for v, key in self.output_keys():
-            out.append(DmaStart(self.home(v), self.vmem(key), self.sem(v)))
-        return out
+    def sends(self, stage: Stage) -> list[Instruction]:
+        """Starts copies of the outputs that `stage` made."""
+        lag = self.lag(stage)
+        keys = [(v, k) for v, k in self.output_keys() if k in stage.writes]
+        return [DmaStart(self.home(v, -lag), self.vmem(k, lag), self.sem(v)) for v, k in keys]
 
     def output_keys(self) -> list[tuple[int, Key]]:
         keys = [k for s in self.tile.stages for k in s.writes if self.is_output(k)]
@@ -210,21 +227,22 @@ class _Region:
     # ---- stages ----
 
     def work(self, stage: Stage) -> list[Instruction]:
+        lag = self.lag(stage)
         match stage.kind:
             case "vector":
                 assert stage.body is not None
-                reads = tuple(map(self.vmem, stage.reads))
-                return [Vector(stage.body, reads, tuple(map(self.vmem, stage.writes)))]
+                reads, writes = (tuple(self.vmem(k, lag) for k in keys) for keys in (stage.reads, stage.writes))
+                return [Vector(stage.body, reads, writes)]
             case "matmul":
-                return self.matmul(stage)
+                return self.matmul(stage, lag)
             case "gather":
-                return self.gather(stage)
+                return self.gather(stage, lag)
 
-    def matmul(self, stage: Stage) -> list[Instruction]:
+    def matmul(self, stage: Stage, lag: int) -> list[Instruction]:
         node = stage.node
         assert node is not None
         left, right = (
-            [Placed(self.places[k].address(self.region.steps), o.box, type_of(self.tile.graph, k).dtype) for k in o.keys]
+            [Placed(self.places[k].address(-lag), o.box, type_of(self.tile.graph, k).dtype) for k in o.keys]
             for o in stage.operands
         )
         order = passes(self.tile.graph.types[node.args[0]].dtype, str(node.attr("precision")))
@@ -232,41 +250,49 @@ class _Region:
         # Parts are renumbered to their place in the operand's list of keys.
         lefts, rights = (sorted({pair[i] for pair in order}) for i in (0, 1))
         local = [(lefts.index(a), rights.index(b)) for a, b in order]
-        return list(matmul_stream(left, right, self.placed(stage.writes[0]), local, self.mxu))
+        return list(matmul_stream(left, right, self.placed(stage.writes[0], lag), local, self.mxu))
 
-    def gather(self, stage: Stage) -> list[Instruction]:
+    def gather(self, stage: Stage, lag: int) -> list[Instruction]:
         node = stage.node
         assert node is not None
-        table_type = self.form.body.types[node.args[0]]
-        table = self.form.origins[node.args[0]].box.at("hbm", self.homes[node.args[0]], table_type.dtype)
-        sem = self.sem(node.args[0])
-        index, into = self.vmem(stage.reads[0]), self.vmem(stage.writes[0])
+        table, sem = self.home(node.args[0], -lag), self.sem(node.args[0])
+        index, into = self.vmem(stage.reads[0], lag), self.vmem(stage.writes[0], lag)
         return [DmaGather(into, table, index, sem), DmaWait(sem)]
 
     def stream(self) -> list[Instruction]:
         """All steps, without the first copies."""
         body: list[Instruction] = [] if self.region.steps == 1 else self.next_copies()
         for stage in self.tile.stages:
-            inside = self.waits(stage)
-            free = self.free_outputs(stage)
-            body += self.every(stage.period, [*inside, *free, *self.work(stage)])
-        body += self.sends()
-        return body if self.region.steps == 1 else [Loop("g", 0, self.region.steps, tuple(body))]
+            inside = [*self.waits(stage), *self.free_outputs(stage), *self.work(stage), *self.sends(stage)]
+            body += self.every(stage.period, inside, self.lag(stage))
+        if self.region.steps == 1:
+            return body
+        return [Loop("g", 0, self.region.steps + max(self.lags.values()), tuple(body))]
+
+
+def lags_of(region: Region, tile: TileBody) -> dict[int, int]:
+    """How many steps each level runs behind the first; none when there is one step."""
+    levels = sorted({s.level for s in tile.stages})
+    return {level: i if region.steps > 1 else 0 for i, level in enumerate(levels)}
 
 
 def allocate(f: Form, region: Region, tile: TileBody, base: int, name: str) -> tuple[dict[Key, _Place], int]:
     """A place in VMEM for every key of the region's stages; the first byte after them."""
+    lags = lags_of(region, tile)
+    first: dict[Key, int] = {}
+    last: dict[Key, int] = {}
+    for s in tile.stages:
+        for key in (*s.reads, *s.writes):
+            first.setdefault(key, lags[s.level])
+            last[key] = lags[s.level]
     places: dict[Key, _Place] = {}
-    read = {k.value for s in tile.stages for k in s.reads if k.form == "tile"}
-    keys = [Key(n.out, "tile") for n in f.body.inputs if n.out in read]
-    keys += [k for s in tile.stages for k in s.writes]
-    for key in dict.fromkeys(keys):
+    for key in sorted(first, key=lambda k: f.body.producers[k.value].op != "input"):
         t = type_of(tile.graph, key)
         period = tile.periods[key.value]
-        slots = 2 if period < region.steps else 1
+        between = -(-(last[key] - first[key]) // period)
+        slots = 2 + between if period < region.steps else 1
         nbytes = padded_bytes(t.shape, t.dtype)
-        label = f"{name}.{key.value}.{key.form}"
-        places[key] = _Place(Scratch(label, base, nbytes, slots, t), period)
+        places[key] = _Place(Scratch(f"{name}.{key.value}.{key.form}", base, nbytes, slots, t), period)
         base += nbytes * slots
     return places, base
 
@@ -290,7 +316,7 @@ def kernel_code(
         places, last = allocate(f, region, tile, base, f"{name}.{number}" if number else name)
         end = max(end, last)
         scratch += [p.scratch for p in places.values()]
-        work = _Region(f, region, tile, homes, mxu, places, set(), sems)
+        work = _Region(f, region, tile, homes, mxu, places, lags_of(region, tile), sems)
         copies = work.first_copies()
         if number == 0:
             asked, ask = [v for v, _ in copies], [i for _, i in copies]

@@ -31,10 +31,11 @@ class Placed:
     def shifted(self, more: Address | int) -> Placed:
         return Placed(self.start + more, self.box, self.dtype)
 
-    def loop(self, axis: int, var: str) -> Placed:
-        """Without `axis`: its index is the loop variable `var`."""
+    def loop(self, axis: int, var: str | None) -> Placed:
+        """Without `axis`: its index is the loop variable `var`, or 0 without one."""
         step = self.box.strides[axis]
-        return Placed(self.start + Address(0, (Term(var, step),) if step else ()), self.box.drop(axis), self.dtype)
+        terms = (Term(var, step),) if step and var else ()
+        return Placed(self.start + Address(0, terms), self.box.drop(axis), self.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +94,11 @@ def _batched(
         extent, last = acc.box.shape[0], rank == 3
         few_tiles = -(-acc.box.shape[-1] // mxu.size) < mxu.count
         if not (last and few_tiles and extent > 1):
-            var = f"b{depth}"
+            var = f"b{depth}" if extent > 1 else None
             inner = _batched(
                 [p.loop(0, var) for p in lhs], [p.loop(0, var) for p in rhs], acc.loop(0, var), order, mxu, depth + 1
             )
-            return inner if extent == 1 else (Loop(var, 0, extent, inner),)
+            return inner if var is None else (Loop(var, 0, extent, inner),)
         return _over_batch(lhs, rhs, acc, order, mxu)
     return _over_tiles(lhs, rhs, acc, order, mxu)
 

@@ -1,0 +1,1 @@
+"""CSL: text, comptime evaluation, layout. `docs/csl.md` tells what is supported."""
