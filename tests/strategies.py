@@ -2,15 +2,18 @@
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from typing import TypeVar
 
 import numpy as np
 from hypothesis import strategies as st
 from tdslc.compiler.graph import DTYPES, OPS, Array, Attr, Builder, DType, Graph, NDArray, TensorType
 from tdslc.compiler.graph.dtypes import BOOL, from_numpy, int_range, rounded
 from tdslc.compiler.source import SourceFile, Span
+
+_T = TypeVar("_T")
 
 # Characters that have cost other tools an alignment: tabs, wide, combining, invisible and reordering ones.
 _AWKWARD = "\n\t\x00\x1b\u0301\u200b\u202e\u2028漢🙂"
@@ -37,13 +40,11 @@ def spans(draw: st.DrawFn) -> Span:
 
 # ---- graphs --------------------------------------------------------------------------------------
 
-_SIZES = st.sampled_from([0, 1, 1, 2, 2, 3, 3, 5, 7, 8, 9])
-_LONG = st.sampled_from([127, 128, 129])
 # f64, the other 8-bit float and the wide integers appear in `convert` and in the golden tables.
 TESTED_DTYPES = tuple(DTYPES[name] for name in ("f32", "bf16", "f16", "f8e4m3", "i32", "i8", "i4", "u8", "bool"))
-FLOATS = tuple(d for d in TESTED_DTYPES if d.is_float)
 NUMBERS = tuple(d for d in TESTED_DTYPES if d.kind != "bool")
-_SPECIAL = (0.0, -0.0, math.nan, math.inf, -math.inf, 0.5, -0.5, 1.0, -1.0, 3e38, 1e-40)
+_SPECIAL = np.array([0.0, -0.0, math.nan, math.inf, -math.inf, 0.5, -0.5, 1.0, -1.0, 3e38, 1e-40])
+_WINDOW = ("strides", "low", "high", "dilations")
 
 
 @dataclass(frozen=True)
@@ -87,220 +88,220 @@ def values(rng: np.random.Generator, d: DType, shape: tuple[int, ...], whole: bo
         return rng.integers(0, 2, shape).astype(bool)
     if d.is_int:
         low, high = int_range(d)
-        return rng.integers(max(low, -9), min(high, 9), shape, endpoint=True).astype(d.numpy) if whole else (
-            rng.integers(low, high, shape, dtype=np.int64, endpoint=True).astype(d.numpy))
+        low, high = (max(low, -9), min(high, 9)) if whole else (low, high)
+        return rng.integers(low, high, shape, dtype=np.uint64 if low == 0 else np.int64, endpoint=True).astype(d.numpy)
     plain = rng.integers(-4, 5, shape).astype(np.float64) if whole else rng.standard_normal(shape) * 4
-    special = np.array([0.0, -0.0, 1.0] if whole else _SPECIAL)[rng.integers(0, 3 if whole else len(_SPECIAL), shape)]
-    return rounded(np.where(rng.random(shape) < 0.2, special, plain), d)
+    special = _SPECIAL[:2] if whole else _SPECIAL
+    return rounded(np.where(rng.random(shape) < 0.2, special[rng.integers(0, len(special), shape)], plain), d)
 
 
-def shapes(min_rank: int = 0, max_rank: int = 3, min_size: int = 0) -> st.SearchStrategy[tuple[int, ...]]:
+@cache
+def shapes(min_rank: int = 0, max_rank: int = 3) -> st.SearchStrategy[tuple[int, ...]]:
     """Small shapes, now and then one with a long axis."""
-    size = _SIZES.filter(lambda n: n >= min_size)
-    small = st.lists(size, min_size=min_rank, max_size=max_rank).map(tuple)
-    at = st.integers(0, max(min_rank - 1, 0))
-    long = st.builds(lambda s, n, i: (*s[:i], n, *s[i + 1 :]), small, _LONG, at).filter(lambda s: len(s) >= min_rank)
-    return st.one_of(small, small, small, long) if max_rank else small
+    sizes = st.sampled_from([0, 1, 2, 3, 5, 7, 8, 9, 1, 2, 3])
+    small = st.lists(sizes, min_size=min_rank, max_size=max_rank).map(tuple)
+    if not max_rank:
+        return small
+    long = st.builds(lambda s, n: (n, *s)[: max(min_rank, 2)], small, st.sampled_from([127, 128, 129]))
+    return st.one_of(small, small, small, long.filter(lambda s: len(s) >= min_rank))
 
 
-def arrays(
-    dtypes: Sequence[DType], shape: st.SearchStrategy[tuple[int, ...]], whole: bool = False
-) -> st.SearchStrategy[NDArray]:
-    """Arrays of `values`."""
-    seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-    return st.builds(lambda rng, d, s: values(rng, d, s, whole), seeds, st.sampled_from(dtypes), shape)
+class Chooser:
+    """What the examples of one op are drawn with: shapes and dtypes by hypothesis, for shrinking; the rest by a seed."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.draw = draw
+        self.rng = np.random.default_rng(draw(_SEEDS))
+
+    def shape(self, min_rank: int = 0, max_rank: int = 3) -> tuple[int, ...]:
+        return self.draw(shapes(min_rank, max_rank))
+
+    def dtype(self, of: Sequence[DType]) -> DType:
+        return self.draw(_sampled(tuple(of)))
+
+    def array(self, d: DType, shape: tuple[int, ...], whole: bool = False) -> NDArray:
+        return values(self.rng, d, shape, whole)
+
+    def any_array(self, of: Sequence[DType] = TESTED_DTYPES, min_rank: int = 0, max_rank: int = 3) -> NDArray:
+        return self.array(self.dtype(of), self.shape(min_rank, max_rank))
+
+    def pick(self, of: Sequence[_T]) -> _T:
+        return of[int(self.rng.integers(len(of)))]
+
+    def upto(self, n: int) -> int:
+        return int(self.rng.integers(n + 1))
+
+    def some(self, of: Iterable[_T]) -> tuple[_T, ...]:
+        return tuple(x for x in of if self.pick((True, False)))
 
 
-@st.composite
-def alike(draw: st.DrawFn, count: int, dtypes: Sequence[DType]) -> tuple[NDArray, ...]:
-    """`count` arrays of one type."""
-    first = draw(arrays(dtypes, shapes()))
-    return (first, *(draw(arrays([type_of(first).dtype], st.just(first.shape))) for _ in range(count - 1)))
+_SEEDS = st.integers(0, 2**32 - 1)
+_sampled = cache(st.sampled_from)
 
 
+@cache
 def examples(op: str) -> st.SearchStrategy[Example]:
-    """Examples of `op`; of an elementwise op without attributes from its row alone, of others from this table."""
-    if op in _EXAMPLES:
-        return _EXAMPLES[op]()
+    """Examples of `op`; of an elementwise op without attributes from its row alone, of others from the table below."""
+    make = _EXAMPLES.get(op) or partial(_elementwise, op)
+
+    @st.composite
+    def draw_one(draw: st.DrawFn) -> Example:
+        return make(Chooser(draw))
+
+    return draw_one()
+
+
+def _elementwise(op: str, c: Chooser) -> Example:
     row = OPS[op]
     if row.attrs or "elementwise" not in row.traits:
         raise LookupError(f"tests/strategies.py has no examples of {op}")
-    legal = [d for d in TESTED_DTYPES if isinstance(row.infer((TensorType(d, ()),) * len(row.operands), {}), tuple)]
-    return alike(len(row.operands), legal).map(lambda xs: Example(op, xs, {}))
+    count = len(row.operands)
+    legal = [d for d in TESTED_DTYPES if isinstance(row.infer((TensorType(d, ()),) * count, {}), tuple)]
+    d, shape = c.dtype(legal), c.shape()
+    return Example(op, tuple(c.array(d, shape) for _ in range(count)), {})
 
 
-@st.composite
-def _leaf(draw: st.DrawFn, op: str) -> Example:
-    d, shape = draw(st.sampled_from(TESTED_DTYPES)), draw(shapes())
-    if op == "constant":
-        x = draw(arrays([d], st.just(shape)))
-        return Example(op, (), {"value": Array(type_of(x), x.tobytes())})
-    if op == "full":
-        value = draw(arrays([d], st.just(()))).item()
-        return Example(op, (), {"value": float(value) if d.is_float else int(value), "dtype": d, "shape": shape})
-    return Example(op, (), {"name": "leaf", "dtype": d, "shape": shape})
+def _leaf(op: str, c: Chooser) -> Example:
+    return Example(op, (), {"name": "leaf", "dtype": c.dtype(TESTED_DTYPES), "shape": c.shape()})
 
 
-@st.composite
-def _iota(draw: st.DrawFn) -> Example:
-    shape = draw(shapes(1))
-    axis = draw(st.integers(0, len(shape) - 1))
-    return Example("iota", (), {"axis": axis, "dtype": draw(st.sampled_from(NUMBERS)), "shape": shape})
+def _constant(c: Chooser) -> Example:
+    x = c.any_array()
+    return Example("constant", (), {"value": Array(type_of(x), x.tobytes())})
 
 
-@st.composite
-def _select(draw: st.DrawFn) -> Example:
-    x, y = draw(alike(2, TESTED_DTYPES))
-    return Example("select", (draw(arrays([BOOL], st.just(x.shape))), x, y), {})
+def _full(c: Chooser) -> Example:
+    d = c.dtype(TESTED_DTYPES)
+    value = c.array(d, ())
+    number = float(value) if d.is_float else bool(value) if d is BOOL else int(value)
+    return Example("full", (), {"value": number, "dtype": d, "shape": c.shape()})
 
 
-@st.composite
-def _convert(draw: st.DrawFn) -> Example:
+def _iota(c: Chooser) -> Example:
+    shape = c.shape(1)
+    return Example("iota", (), {"axis": c.upto(len(shape) - 1), "dtype": c.dtype(NUMBERS), "shape": shape})
+
+
+def _select(c: Chooser) -> Example:
+    d, shape = c.dtype(TESTED_DTYPES), c.shape()
+    return Example("select", (c.array(BOOL, shape), c.array(d, shape), c.array(d, shape)), {})
+
+
+def _convert(c: Chooser) -> Example:
     every = tuple(DTYPES.values())
-    return Example("convert", (draw(arrays(every, shapes())),), {"dtype": draw(st.sampled_from(every))})
+    return Example("convert", (c.any_array(every),), {"dtype": c.dtype(every)})
 
 
-@st.composite
-def _broadcast(draw: st.DrawFn) -> Example:
-    shape = draw(shapes())
-    dims = [i for i in range(len(shape)) if draw(st.booleans())]
-    have = tuple(draw(st.sampled_from([1, shape[i]])) for i in dims)
-    return Example("broadcast", (draw(arrays(TESTED_DTYPES, st.just(have))),), {"shape": shape, "dims": tuple(dims)})
+def _broadcast(c: Chooser) -> Example:
+    shape = c.shape()
+    dims = c.some(range(len(shape)))
+    have = tuple(c.pick((1, shape[i])) for i in dims)
+    return Example("broadcast", (c.array(c.dtype(TESTED_DTYPES), have),), {"shape": shape, "dims": dims})
 
 
-@st.composite
-def _reshape(draw: st.DrawFn) -> Example:
+def _reshape(c: Chooser) -> Example:
     """Both shapes are groupings of one list of small factors, so that all kinds of runs come up."""
-    factors = draw(st.lists(st.sampled_from([1, 2, 2, 3, 4, 5, 0] if draw(st.booleans()) else [1, 2, 3, 4]), max_size=6))
+    factors = c.draw(st.lists(st.sampled_from([1, 2, 3, 4, 2, 5]), max_size=6))
+    factors = factors if c.upto(9) else [*factors, 0]
 
     def grouped(order: Sequence[int]) -> tuple[int, ...]:
-        cuts = sorted(draw(st.lists(st.integers(0, len(order)), max_size=4)))
-        edges = [0, *cuts, len(order)]
+        edges = [0, *sorted(c.upto(len(order)) for _ in range(c.upto(4))), len(order)]
         return tuple(math.prod(order[a:b]) for a, b in itertools.pairwise(edges))
 
-    other = draw(st.sampled_from([factors, factors[::-1], sorted(factors)]))
-    return Example("reshape", (draw(arrays(TESTED_DTYPES, st.just(grouped(factors)))),), {"shape": grouped(other)})
+    x = c.array(c.dtype(TESTED_DTYPES), grouped(factors))
+    return Example("reshape", (x,), {"shape": grouped(c.pick([factors, factors[::-1], sorted(factors)]))})
 
 
-@st.composite
-def _transpose(draw: st.DrawFn) -> Example:
-    x = draw(arrays(TESTED_DTYPES, shapes()))
-    return Example("transpose", (x,), {"perm": tuple(draw(st.permutations(range(x.ndim))))})
+def _transpose(c: Chooser) -> Example:
+    x = c.any_array()
+    return Example("transpose", (x,), {"perm": tuple(map(int, c.rng.permutation(x.ndim)))})
 
 
-@st.composite
-def _slice(draw: st.DrawFn) -> Example:
-    x = draw(arrays(TESTED_DTYPES, shapes()))
-    cuts: list[tuple[int, int, int]] = []
-    for n in x.shape:
-        start, stop = sorted((draw(st.integers(0, n)), draw(st.integers(0, n))))
-        cuts.append(draw(st.sampled_from([(0, n, 1), (start, stop, draw(st.integers(1, 4)))])))
-    attrs = {name: tuple(c[i] for c in cuts) for i, name in enumerate(("starts", "stops", "steps"))}
-    return Example("slice", (x,), attrs)
+def _slice(c: Chooser) -> Example:
+    x = c.any_array()
+    cuts = [(0, n, 1) if c.upto(1) else (*sorted((c.upto(n), c.upto(n))), 1 + c.upto(3)) for n in x.shape]
+    return Example("slice", (x,), {name: tuple(t[i] for t in cuts) for i, name in enumerate(("starts", "stops", "steps"))})
 
 
-@st.composite
-def _concat(draw: st.DrawFn) -> Example:
-    x = draw(arrays(TESTED_DTYPES, shapes(1)))
-    axis = draw(st.integers(0, x.ndim - 1))
-    sizes = draw(st.lists(_SIZES, max_size=3))
-    shaped = [(*x.shape[:axis], n, *x.shape[axis + 1 :]) for n in sizes]
-    rest = [draw(arrays([type_of(x).dtype], st.just(s))) for s in shaped]
+def _concat(c: Chooser) -> Example:
+    x = c.any_array(min_rank=1)
+    axis = c.upto(x.ndim - 1)
+    sizes = [c.pick((0, 1, 2, 5)) for _ in range(c.upto(3))]
+    rest = [c.array(type_of(x).dtype, (*x.shape[:axis], n, *x.shape[axis + 1 :])) for n in sizes]
     return Example("concat", (x, *rest), {"axis": axis})
 
 
-@st.composite
-def _pad(draw: st.DrawFn) -> Example:
-    x = draw(arrays(TESTED_DTYPES, shapes()))
-    d = type_of(x).dtype
-    low, high = (tuple(draw(st.sampled_from([0, 0, 1, 2])) for _ in x.shape) for _ in range(2))
-    value = draw(st.sampled_from([0.0, -0.0, 1.5, math.nan, -math.inf] if d.is_float else [0, 1]))
+def _pad(c: Chooser) -> Example:
+    x = c.any_array()
+    low, high = (tuple(c.pick((0, 0, 1, 2)) for _ in x.shape) for _ in range(2))
+    value = c.pick((0.0, -0.0, 1.5, math.nan, -math.inf) if type_of(x).dtype.is_float else (0, 1))
     return Example("pad", (x,), {"low": low, "high": high, "value": value})
 
 
-@st.composite
-def _reverse(draw: st.DrawFn) -> Example:
-    x = draw(arrays(TESTED_DTYPES, shapes()))
-    return Example("reverse", (x,), {"axes": tuple(i for i in range(x.ndim) if draw(st.booleans()))})
+def _reverse(c: Chooser) -> Example:
+    x = c.any_array()
+    return Example("reverse", (x,), {"axes": c.some(range(x.ndim))})
 
 
-@st.composite
-def _take(draw: st.DrawFn) -> Example:
-    table = draw(arrays(TESTED_DTYPES, shapes(1)))
-    axis = draw(st.integers(0, table.ndim - 1))
-    shape = draw(shapes(0, 2) if table.shape[axis] else st.just((0,)))
-    index = draw(arrays([DTYPES[n] for n in ("i32", "i64", "i8", "u8", "i4", "u64")], st.just(shape), draw(st.booleans())))
+def _take(c: Chooser) -> Example:
+    table = c.any_array(min_rank=1)
+    axis = c.upto(table.ndim - 1)
+    shape = c.shape(0, 2) if table.shape[axis] else (0, *c.shape(0, 1))
+    index = c.array(DTYPES[c.pick(("i32", "i64", "i8", "u8", "i4", "u64"))], shape, whole=c.pick((True, False)))
     return Example("take", (table, index), {"axis": axis})
 
 
-@st.composite
-def _matmul(draw: st.DrawFn) -> Example:
-    d = draw(st.sampled_from(NUMBERS))
-    *batch, m, k = draw(shapes(2, 4))
-    b_batch = tuple(batch) if draw(st.booleans()) else ()
-    a = draw(arrays([d], st.just((*batch, m, k)), whole=True))
-    b = draw(arrays([d], st.just((*b_batch, k, draw(_SIZES))), whole=True))
-    wider = [None, *(x for x in NUMBERS if x.kind == d.kind and x.bits >= d.bits)]
-    return Example("matmul", (a, b), {"dtype": draw(st.sampled_from(wider))})
+def _matmul(c: Chooser) -> Example:
+    d, (*batch, m, k) = c.dtype(NUMBERS), c.shape(2, 4)
+    a, b = c.array(d, (*batch, m, k), True), c.array(d, (*c.pick((batch, ())), k, c.pick((0, 1, 2, 5))), True)
+    return Example("matmul", (a, b), {"dtype": c.pick([None, *(x for x in NUMBERS if x.kind == d.kind and x.bits >= d.bits)])})
 
 
-@st.composite
-def _windowed(draw: st.DrawFn, rank: int) -> dict[str, Attr]:
-    def each(*choices: int) -> tuple[int, ...]:
-        return tuple(draw(st.sampled_from(choices)) for _ in range(rank))
-
-    return {"strides": each(1, 1, 2, 3), "low": each(0, 0, 1, 2), "high": each(0, 1), "dilations": each(1, 1, 2)}
+def _windowed(c: Chooser, rank: int) -> dict[str, Attr]:
+    choices = {"strides": (1, 1, 2, 3), "low": (0, 0, 1, 2), "high": (0, 1), "dilations": (1, 1, 2)}
+    return {name: tuple(c.pick(of) for _ in range(rank)) for name, of in choices.items()}
 
 
-@st.composite
-def _conv(draw: st.DrawFn) -> Example:
-    d, groups = draw(st.sampled_from(NUMBERS)), draw(st.sampled_from([1, 1, 2, 3]))
-    n, per, out = draw(st.sampled_from([0, 1, 2, 3])), draw(st.sampled_from([0, 1, 2, 3])), draw(st.integers(0, 3))
-    spatial = draw(st.lists(st.sampled_from([0, 1, 2, 3, 5, 7]), min_size=1, max_size=2))
-    taps = [draw(st.sampled_from([1, 1, 2, 3])) for _ in spatial]
-    x = draw(arrays([d], st.just((n, per * groups, *spatial)), whole=True))
-    w = draw(arrays([d], st.just((out * groups, per, *taps)), whole=True))
-    return Example("conv", (x, w), {**draw(_windowed(len(spatial))), "groups": groups})
+def _conv(c: Chooser) -> Example:
+    d, groups, per, out = c.dtype(NUMBERS), c.pick((1, 1, 2, 3)), c.upto(3), c.upto(3)
+    spatial = c.shape(1, 2)
+    x = c.array(d, (c.upto(3), per * groups, *spatial), True)
+    w = c.array(d, (out * groups, per, *(c.pick((1, 1, 2, 3)) for _ in spatial)), True)
+    return Example("conv", (x, w), {**_windowed(c, len(spatial)), "groups": groups})
 
 
-@st.composite
-def _reduce_window(draw: st.DrawFn) -> Example:
-    x = draw(arrays(NUMBERS, shapes(3, 4), whole=draw(st.booleans())))
+def _reduce_window(c: Chooser) -> Example:
+    x = c.any_array(NUMBERS, 3, 4)
     rank = x.ndim - 2
-    window = tuple(draw(st.sampled_from([1, 2, 2, 3])) for _ in range(rank))
-    return Example("reduce_window", (x,), {**draw(_windowed(rank)), "window": window, "op": draw(st.sampled_from(["max", "sum"]))})
+    attrs = {"window": tuple(c.pick((1, 2, 2, 3)) for _ in range(rank)), "op": c.pick(("max", "sum"))}
+    return Example("reduce_window", (x,), {**_windowed(c, rank), **attrs})
 
 
-@st.composite
-def _reduce(draw: st.DrawFn, op: str) -> Example:
-    logical = op in ("reduce_and", "reduce_or")
-    x = draw(arrays([BOOL] if logical else NUMBERS, shapes()))
-    return Example(op, (x,), {"axes": tuple(i for i in range(x.ndim) if draw(st.booleans()))})
+def _reduce(op: str, c: Chooser) -> Example:
+    x = c.any_array([BOOL] if op in ("reduce_and", "reduce_or") else NUMBERS)
+    return Example(op, (x,), {"axes": c.some(range(x.ndim))})
 
 
-@st.composite
-def _argmax(draw: st.DrawFn) -> Example:
-    x = draw(arrays(NUMBERS, shapes(1)).filter(lambda x: any(x.shape)))
-    return Example("argmax", (x,), {"axis": draw(st.sampled_from([i for i, n in enumerate(x.shape) if n]))})
+def _argmax(c: Chooser) -> Example:
+    x = c.array(c.dtype(NUMBERS), (*c.shape(0, 2), 1 + c.upto(9)))
+    last = c.pick([i for i, n in enumerate(x.shape) if n])
+    return Example("argmax", (x,), {"axis": last})
 
 
-@st.composite
-def _loop(draw: st.DrawFn) -> Example:
+def _loop(c: Chooser) -> Example:
     """carry = carry + x + captured; y = (carry, index)."""
-    (carry,) = draw(alike(1, [DTYPES["f32"], DTYPES["i32"]]))
-    t, n = type_of(carry), draw(st.integers(0, 3))
-    xs, captured = draw(arrays([t.dtype], st.just((n, *t.shape)))), draw(arrays([t.dtype], st.just(t.shape)))
+    t, n = TensorType(c.dtype([DTYPES["f32"], DTYPES["i32"]]), c.shape()), c.upto(3)
     b = Builder("body")
-    index, c, x, k = b.input("i", TensorType(DTYPES["i32"], ())), *(b.input(name, t) for name in "cxk")
-    after = b.one("add", b.one("add", c, x), k)
-    body = b.finish([after, c, index])
-    return Example("loop", (carry, xs, captured), {"n": n, "carry": 1, "xs": 1}, (body,))
+    index, carry, x, k = b.input("i", TensorType(DTYPES["i32"], ())), *(b.input(name, t) for name in "cxk")
+    body = b.finish([b.one("add", b.one("add", carry, x), k), carry, index])
+    operands = tuple(c.array(t.dtype, shape) for shape in (t.shape, (n, *t.shape), t.shape))
+    return Example("loop", operands, {"n": n, "carry": 1, "xs": 1}, (body,))
 
 
-_EXAMPLES: dict[str, Callable[[], st.SearchStrategy[Example]]] = {
-    **{op: partial(_leaf, op) for op in ("input", "param", "constant", "full")},
+_EXAMPLES: dict[str, Callable[[Chooser], Example]] = {
+    **{op: partial(_leaf, op) for op in ("input", "param")},
     **{f"reduce_{kind}": partial(_reduce, f"reduce_{kind}") for kind in ("sum", "prod", "max", "min", "and", "or")},
-    "iota": _iota, "select": _select, "convert": _convert, "broadcast": _broadcast, "reshape": _reshape,
-    "transpose": _transpose, "slice": _slice, "concat": _concat, "pad": _pad, "reverse": _reverse, "take": _take,
-    "matmul": _matmul, "conv": _conv, "reduce_window": _reduce_window, "argmax": _argmax, "loop": _loop,
+    "constant": _constant, "full": _full, "iota": _iota, "select": _select, "convert": _convert, "broadcast": _broadcast,
+    "reshape": _reshape, "transpose": _transpose, "slice": _slice, "concat": _concat, "pad": _pad, "reverse": _reverse,
+    "take": _take, "matmul": _matmul, "conv": _conv, "reduce_window": _reduce_window, "argmax": _argmax, "loop": _loop,
 }  # fmt: skip

@@ -26,7 +26,8 @@ from .options import Numerics
 class Wrong:
     """The first wrong value: what made it wrong, its op and "file:line:col", the rule that put it there, if one did.
 
-    `iterations` are the numbers of the loops around it, outermost first.
+    `iterations` are the numbers of the loops around it, outermost first; `fired` the rules that made something equal to
+    what the model computes at that place.
     """
 
     maker: str
@@ -36,11 +37,12 @@ class Wrong:
     fault: Fault
     rule: str = ""
     iterations: tuple[int, ...] = ()
+    fired: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         at = f" ({self.source})" if self.source else ""
         turn = f" in iteration {', '.join(map(str, self.iterations))}" if self.iterations else ""
-        rule = f", by the rule `{self.rule}`" if self.rule else ""
+        rule = f" by the rule `{self.rule}`" if self.rule else ""
         return f"the first wrong value is `{self.op}` : {self.type}{at}{turn}, made wrong by {self.maker}{rule}: {self.fault}"
 
 
@@ -55,7 +57,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is checked: a model at every level."""
+    """What is checked: a model at every level; `fired` are the rules that fired at each "file:line:col"."""
 
     written: Graph
     rewritten: Graph
@@ -63,6 +65,7 @@ class Subject:
     plan: Plan
     machine: Machine
     numerics: Numerics
+    fired: Mapping[str, Sequence[str]]
 
 
 def check(
@@ -80,7 +83,7 @@ def check(
     bound = {**params, **inputs}
     written = [_Frame(subject.written, c, bound) for c in contexts]
     rewritten = _Frame(subject.rewritten, contexts[0], bound)
-    wrong = _compare(judge, written, rewritten, subject.origin)
+    wrong = _blamed(_compare(judge, written, rewritten, subject.origin), subject.fired)
     agreements = {
         name: judge(outputs[name], [f.value(value) for f in written], subject.written.types[value].dtype)
         for name, value in zip(output_names(subject.written), subject.written.outputs, strict=True)
@@ -92,6 +95,14 @@ def check(
             or _wrong_output(subject, agreements, "the program (every kernel is right on its own)")
         )
     return Verdict(agreements, judge.count, wrong)
+
+
+def _blamed(wrong: Wrong | None, fired: Mapping[str, Sequence[str]]) -> Wrong | None:
+    """`wrong` with the rules that fired where it is; when a lone one did, it is that one."""
+    if wrong is None:
+        return None
+    there = tuple(dict.fromkeys(fired.get(wrong.source, ())))
+    return replace(wrong, rule=wrong.rule or (there[0] if len(there) == 1 else ""), fired=there)
 
 
 def output_names(graph: Graph) -> Sequence[str]:

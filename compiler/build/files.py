@@ -16,7 +16,7 @@ from ..plan import show_plan
 from ..report.perfetto import trace_json
 from . import figures
 from .driver import Build
-from .folder import CHIP, IR, ORIGIN, PROGRAM, to_json, with_manifest
+from .folder import CHIP, IR, ORIGIN, PROGRAM, TRACE, to_json, with_manifest
 from .targets import split_spec
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -26,7 +26,7 @@ def build_files(b: Build) -> dict[str, str]:
     """Every file of the build folder by its path in it, manifest included."""
     files = level_texts(b)
     if b.rewritten is not None and b.origin is not None:
-        files["rules/trace.jsonl"] = "".join(
+        files[TRACE] = "".join(
             json.dumps(row, ensure_ascii=False) + "\n" for search in b.searches for row in search.trace
         )
         files[ORIGIN] = to_json(b.origin.to_json())

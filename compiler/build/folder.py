@@ -23,6 +23,7 @@ IR = {"graph": "ir/00-graph.txt", "rewritten": "ir/10-rewritten.txt", "plan": "i
 PROGRAM = "program/"
 CHIP = "machine.toml"
 ORIGIN = "rules/origin.json"
+TRACE = "rules/trace.jsonl"
 
 
 def to_json(value: object) -> str:

@@ -5,6 +5,7 @@ What the folder holds may have been edited: each level is parsed and verified, a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from ..plan import Origin, PlanTextError, parse_plan, verify_plan
 from ..plan import origin as origin_
 from ..plan.target import Machine, Plan, Program
 from ..source import Diagnostic, DiagnosticError
-from .folder import CHIP, IR, ORIGIN, PROGRAM, read_file, read_json, read_manifest
+from .folder import CHIP, IR, ORIGIN, PROGRAM, TRACE, read_file, read_json, read_manifest
 from .options import LEVELS, Level
 from .targets import load_machine
 
@@ -71,6 +72,12 @@ def read_program(folder: str, levels: Levels, machine: Machine) -> Program:
     assert levels.program_files is not None
     files = levels.program_files
     return _checked(folder, PROGRAM, lambda: machine.parse(files), machine.verify)
+
+
+def read_trace(folder: str) -> list[Mapping[str, object]]:
+    """The rows of `rules/trace.jsonl`. DiagnosticError (E0703)."""
+    text = read_file(folder, TRACE)
+    return _checked(folder, TRACE, lambda: [json.loads(line) for line in text.splitlines()], lambda _: [])
 
 
 def _program_files(folder: str, manifest: Mapping[str, Any]) -> dict[str, str]:

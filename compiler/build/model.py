@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ..graph import Composites, Graph
 from .folder import digest
@@ -37,10 +38,15 @@ def load_source(options: BuildOptions) -> Source:
     if isinstance(options.model, Graph):
         return Source(options.model.name, options.model, stdlib_composites())
     model = load_model(options.model, options.dims, options.dtypes, options.entry)
-    files = {file.path: digest(file.text) for file in model.sources}
     folder = os.path.dirname(options.model) or "."
-    dtypes = {name: str(t) for name, t in model.dtypes.items()}
-    return Source(model.name, model.graph, model.composites, dict(model.dims), dtypes, files, folder)
+    files = {_shown(file.path, folder): digest(file.text) for file in model.sources}
+    dims = {name: spec.value for name, spec in model.dims.items()}
+    return Source(model.name, model.graph, model.composites, dims, dict(model.dtypes), files, folder)
+
+
+def _shown(path: str, folder: str) -> str:
+    """`path` relative to the model's folder; files of the standard library have a name of their own already."""
+    return path if path.startswith("<") else Path(os.path.relpath(path, folder)).as_posix()
 
 
 def source_of(levels: Levels, folder: str) -> Source:

@@ -5,7 +5,7 @@ Must not know how levels are made, nor the command line.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,11 @@ import numpy as np
 from ..graph import Graph, NDArray
 from ..plan import Origin, load_values
 from ..plan.target import Machine, Plan, Program
-from ..source import Diagnostic, DiagnosticError, did_you_mean
-from .check import Subject, Verdict, check, output_names
+from ..source import Diagnostic, DiagnosticError, Note, did_you_mean
+from .check import Subject, Verdict, Wrong, check, output_names
 from .driver import Build
 from .inputs import Given, bind_inputs
-from .levels import read_levels, read_machine, read_program
+from .levels import read_levels, read_machine, read_program, read_trace
 from .folder import read_json
 from .options import Numerics
 from .phases import Phase, Phases, Progress, quiet
@@ -39,6 +39,7 @@ class Runnable:
     machine: Machine
     numerics: Numerics
     report: Mapping[str, Any]
+    fired: Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,10 @@ class RunResult:
 def runnable(b: Build) -> Runnable:
     """The build just made; it reached its program."""
     assert b.rewritten is not None and b.origin is not None and b.chosen is not None
+    fired = fired_at(row for search in b.searches for row in search.trace)
+    chosen, numerics = b.chosen, b.options.numerics
     return Runnable(
-        b.source.graph, b.rewritten, b.origin, b.chosen.plan, b.chosen.program, b.machine, b.options.numerics, b.report
+        b.source.graph, b.rewritten, b.origin, chosen.plan, chosen.program, b.machine, numerics, b.report, fired
     )
 
 
@@ -71,7 +74,16 @@ def runnable_folder(folder: str) -> Runnable:
     assert levels.rewritten is not None and levels.origin is not None and levels.plan is not None
     numerics = levels.manifest["options"]["numerics"]
     report = read_json(folder, "report.json")
-    return Runnable(levels.graph, levels.rewritten, levels.origin, levels.plan, program, machine, numerics, report)
+    fired = fired_at(read_trace(folder))
+    return Runnable(levels.graph, levels.rewritten, levels.origin, levels.plan, program, machine, numerics, report, fired)
+
+
+def fired_at(trace: Iterable[Mapping[str, object]]) -> dict[str, list[str]]:
+    """The rules of a trace by the "file:line:col" at which they fired."""
+    found: dict[str, list[str]] = {}
+    for row in trace:
+        found.setdefault(str(row.get("at", "")), []).append(str(row.get("rule", "")))
+    return found
 
 
 def run(
@@ -98,7 +110,7 @@ def run(
             verdict = check(_subject(subject), bound, params, chip_params, outputs)
         checks.append(_check_row(subject, verdict))
         if verdict.wrong is not None:
-            notes.append(Diagnostic("E0801", f"wrong numbers: {verdict.wrong}"))
+            notes.append(_wrong_numbers(verdict.wrong))
     return RunResult(outputs, subject.report, tuple(checks), tuple(notes), tuple(phases.done))
 
 
@@ -130,7 +142,7 @@ def save(outputs: Mapping[str, NDArray], path: str) -> list[str]:
 
 
 def _subject(r: Runnable) -> Subject:
-    return Subject(r.graph, r.rewritten, r.origin, r.plan, r.machine, r.numerics)
+    return Subject(r.graph, r.rewritten, r.origin, r.plan, r.machine, r.numerics, r.fired)
 
 
 def _params(graph: Graph, weights: str | None) -> tuple[dict[str, NDArray], list[Diagnostic]]:
@@ -159,6 +171,13 @@ def _check_row(subject: Runnable, verdict: Verdict) -> dict[str, Any]:
     errors = ", ".join(f"{n} error {a.error:.3g} of {a.allowed:.3g} allowed" for n, a in worst.items())
     detail = f"{verdict.compared} values compared {how}" + (f"; {errors}" if errors and subject.numerics != "exact" else "")
     return {"name": "check", "ok": verdict.wrong is None, "detail": str(verdict.wrong) if verdict.wrong else detail}
+
+
+def _wrong_numbers(wrong: Wrong) -> Diagnostic:
+    fired = ", ".join(wrong.fired)
+    remarks = (Note(f"rules that fired at this op: {fired}"),) if fired else ()
+    help = "leave a rule out with `--no-rule NAME` to see whether it is to blame" if wrong.maker == "rewriting" else None
+    return Diagnostic("E0801", f"wrong numbers: {wrong}", notes=remarks, help=help)
 
 
 def _writable(array: NDArray) -> NDArray:

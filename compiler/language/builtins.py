@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import DTYPES, Array, DType, TensorType
-from ..graph.dtypes import BOOL, F32, I32
+from ..graph.dtypes import BOOL, F32, F64, I32
 from . import arrays, static
 from .einsum import einsum
 from .frame import Tensor
@@ -536,3 +536,18 @@ def _float(site: Site, x: Value) -> Value:
         return float(x)
     help = "a tensor is converted by its dtype, as in `f32(x)`" if isinstance(x, Tensor) else None
     site.fail("E0107", f"float takes a static number, not {describe(x)}", help=help)
+
+
+@_builtin
+def _wide(site: Site, dtype: Value) -> Value:
+    """The dtype in which a composite on floats of `dtype` computes: f64 for f64, f32 for narrower ones."""
+    given = _dtype(site, dtype, "wide")
+    if not given.is_float:
+        site.fail("E0109", f"a float tensor is needed, not one of {given}", help="convert it: `f32(x)`")
+    return F64 if given == F64 else F32
+
+
+@_builtin
+def _default_dtype(site: Site) -> Value:
+    """The dtype of parameters that no tensor argument gives one: the model's first `dtype`, f32 when it has none."""
+    return site.act.session.default_dtype or F32

@@ -18,7 +18,7 @@ from pathlib import Path
 from ..graph import DTYPES, Attr, Composite, Composites, Dim, DType, Graph
 from ..graph.ops import AttrSpec, Types
 from ..graph.ops.row import AttrKind
-from ..source import Diagnostic, DiagnosticError, SourceFile, Span, did_you_mean, read_source
+from ..source import Diagnostic, DiagnosticError, Note, SourceFile, Span, did_you_mean, read_source
 from . import syntax as s
 from .elaborate import build_model, check_declaration, composite_graph, module_activation, new_session
 from .expr import evaluate, lookup
@@ -317,7 +317,7 @@ class _Load:
                 case s.DimDecl() | s.DtypeDecl() if not main:
                     self._misplaced(module, top)
                 case s.DimDecl():
-                    self._bind(module, top.name, self._dim(module, top), _name_at(top))
+                    self._bind(module, top.name, self._dim(module, top), top.at)
                 case s.DtypeDecl():
                     self._bind(module, top.name, self._dtype(module, top), top.at)
                 case s.Const():
@@ -369,6 +369,7 @@ class _Load:
             help = did_you_mean(name, allowed)
             act.site(top.at).fail("E0117", f"dtype {top.name} = {name} is none of {', '.join(allowed)}", help=help)
         self.dtypes[top.name] = name
+        self.session.default_dtype = self.session.default_dtype or DTYPES[name]
         return DTYPES[name]
 
     def _dtype_named(self, module: Module, name: s.Name) -> DType:
@@ -437,13 +438,7 @@ class _Load:
         return made
 
 
-def _name_at(top: s.DimDecl) -> s.At:
-    return top.at
-
-
 def _twice(module: Module, name: str, at: s.At, before: Span) -> Diagnostic:
-    from ..source import Note
-
     return Diagnostic("E0102", f"`{name}` is defined twice", module.file.span(*at), (Note("it is defined here first", before),))
 
 

@@ -109,6 +109,7 @@ class Session:
     stdlib_ops: frozenset[str] = frozenset()
     budget: Budget = field(default_factory=Budget)
     depth: int = 0
+    default_dtype: DType | None = None
     steps: int = 0
     loops: int = 0
 

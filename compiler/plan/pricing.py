@@ -1,7 +1,7 @@
 """Prices of kernels: the target's estimates, each asked for once.
 
-A kernel is known by the expressions it computes, so a graph that differs in one place from an earlier
-one is priced only there. Must not know any one target, nor how kernels are chosen.
+A kernel is known by how its ops hang together, whatever is around it, so a graph that differs in one
+place from an earlier one is priced only there. Must not know any one target, nor how kernels are chosen.
 """
 
 from __future__ import annotations

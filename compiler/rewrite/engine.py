@@ -220,9 +220,8 @@ class _Search:
         tensors = {name: Tensor(h) for name, h in zip(f.classes, key, strict=False)}
         attr_ids = dict(zip(f.attrs, key[width:], strict=False))
         op_ids = dict(zip(f.ops, key[width + len(f.attrs) :], strict=True))
-        names = list(self.store.ops)
         heads = tuple(
-            OpHead(names[op_ids[i]] if n.variable else n.op, self.store.attrs[attr_ids[i]][0] if i in attr_ids else ())
+            OpHead(self.store.op_names[op_ids[i]] if n.variable else n.op, self.store.attrs[attr_ids[i]][0] if i in attr_ids else ())
             for i, n in enumerate(nodes)
         )
         return Match(tensors, heads)

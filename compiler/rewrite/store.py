@@ -47,6 +47,7 @@ class Store:
         self.const_inputs = frozenset(const_inputs)
         self.entries: list[Entry] = []
         self.ops: dict[str, int] = {}
+        self.op_names: list[str] = []
         self.attrs: list[tuple[Attrs, tuple[Graph, ...]]] = []
         self.written = 0  # handles below this are the model as written
         self._attr_ids: dict[Key, int] = {}
@@ -64,7 +65,10 @@ class Store:
     # ---- interning ----
 
     def op_id(self, op: str) -> int:
-        return self.ops.setdefault(op, len(self.ops))
+        if op not in self.ops:
+            self.ops[op] = len(self.op_names)
+            self.op_names.append(op)
+        return self.ops[op]
 
     def attr_id(self, attrs: Attrs, regions: tuple[Graph, ...] = ()) -> int:
         key = (*((k, attr_key(v)) for k, v in attrs), *(self._region_key(r) for r in regions))
