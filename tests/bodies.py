@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-
 from tdslc.compiler.graph import Builder, DType, Graph, NDArray, TensorType
 from tdslc.compiler.graph.dtypes import BF16, F32, I32
 
@@ -19,6 +18,11 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, NDArray]:
         values = rng.standard_normal(shape) if n.type.dtype.is_float else rng.integers(0, 5, shape)
         found[str(n.attr("name"))] = np.asarray(values).astype(n.type.dtype.numpy)
     return found
+
+
+def same_bits(got: NDArray, wanted: NDArray) -> bool:
+    """Whether two arrays have one dtype, one shape and the same bytes."""
+    return got.dtype == wanted.dtype and got.shape == wanted.shape and got.tobytes() == np.ascontiguousarray(wanted).tobytes()
 
 
 def row(b: Builder, v: int, shape: tuple[int, ...]) -> int:

@@ -40,8 +40,8 @@ def spans(draw: st.DrawFn) -> Span:
 
 # ---- graphs --------------------------------------------------------------------------------------
 
-# f64, the other 8-bit float and the wide integers appear in `convert` and in the golden tables.
-TESTED_DTYPES = tuple(DTYPES[name] for name in ("f32", "bf16", "f16", "f8e4m3", "i32", "i8", "i4", "u8", "bool"))
+# The other 8-bit float and the wide integers appear in `convert` and in the golden tables.
+TESTED_DTYPES = tuple(DTYPES[name] for name in ("f32", "bf16", "f16", "f64", "f8e4m3", "i32", "i8", "i4", "u8", "bool"))
 NUMBERS = tuple(d for d in TESTED_DTYPES if d.kind != "bool")
 _SPECIAL = np.array([0.0, -0.0, math.nan, math.inf, -math.inf, 0.5, -0.5, 1.0, -1.0, 3e38, 1e-40])
 _WINDOW = ("strides", "low", "high", "dilations")

@@ -106,7 +106,7 @@ def build(
         refuse_foreign(os.fspath(out))
     given = model if isinstance(model, Graph) else os.fspath(model)
     options = BuildOptions(
-        given, target, entry, dict(dims or {}), dict(dtypes or {}), _path(weights), tuple(map(os.fspath, rules)),
+        given, target, entry, dict(dims or {}), dict(dtypes or {}), _path(weights), tuple([os.fspath(path) for path in rules]),
         tuple(disabled), numerics, unchecked, tuple(overrides), dict(budget or {}), opt, fuse,
     )  # fmt: skip
     with Searcher() as searcher:

@@ -5,7 +5,6 @@ Takes plain values and gives values, texts and JSON; must not know click, colour
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -6,7 +6,7 @@ every build is measured against, is made beside it. Must not know click, nor any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
@@ -96,7 +96,7 @@ def build(options: BuildOptions, progress: Progress = quiet, searcher: Searcher 
 
 
 @contextmanager
-def _searching(searcher: Searcher | None) -> Iterator[Searcher]:
+def _searching(searcher: Searcher | None) -> Generator[Searcher]:
     if searcher is not None:
         yield searcher
         return
@@ -120,7 +120,8 @@ def _read(options: BuildOptions) -> Build:
 
     machine = tried(lambda: load_machine(options.target, options.overrides))
     tried(lambda: search_budget(options))
-    levels = tried(lambda: read_levels(*options.start)) if options.start else None
+    start = options.start
+    levels = tried(lambda: read_levels(*start)) if start else None
     source = tried(lambda: _source(options, levels)) if levels or not options.start else None
     notes: list[Diagnostic] | None = []
     rules: Rules | None = None

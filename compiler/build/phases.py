@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -30,7 +30,7 @@ class Phases:
     done: list[Phase] = field(default_factory=list[Phase])
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def phase(self, name: str) -> Generator[None]:
         """The time spent inside is phase `name`."""
         self.progress(name)
         start = time.perf_counter()

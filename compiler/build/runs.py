@@ -209,13 +209,14 @@ def _expected(text: str, graph: Graph) -> tuple[str, Tensor, str]:
 
 
 def _agreement(name: str, output: NDArray, tensor: Tensor, where: str) -> dict[str, Any]:
-    """How far an output agrees with labels (the last axis' greatest) or with values."""
+    """How far an output agrees with labels (whole numbers, or where the last axis is greatest) or with values."""
     want = tensor.read()
-    if want.shape == output.shape:
+    if want.shape == output.shape and _floating(output):
         return _values_agree(name, output, want, where)
-    equal = int(np.count_nonzero(output.astype(np.float64).argmax(axis=-1) == want))
+    got = output if want.shape == output.shape else output.astype(np.float64).argmax(axis=-1)
+    equal = int(np.count_nonzero(got == want))
     share = f" ({100 * equal / want.size:.1f} %)" if want.size else ""
-    detail = f"{name}: {equal} of {want.size} labels agree{share} with {where}"
+    detail = f"{name}: {equal} of {want.size} agree{share} with {where}"
     return {"name": f"expect {name}", "ok": True, "detail": detail, "agree": equal, "of": int(want.size)}
 
 

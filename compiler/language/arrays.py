@@ -183,9 +183,10 @@ def modulo(site: Site, a: Operand, b: Operand) -> Tensor:
 
 def _signs_differ(site: Site, rest: Tensor, b: Operand) -> Tensor:
     """Where `rest` is not 0 and its sign is not that of `b`."""
-    negative = elementwise(site, "lt", (rest, 0), "`%`")
-    wanted = elementwise(site, "lt", (b, 0), "`%`") if isinstance(b, Tensor) else b < 0
-    differ = elementwise(site, "ne", (negative, wanted), "`%`")
+    if not isinstance(b, Tensor):
+        return elementwise(site, "lt" if b > 0 else "gt", (rest, 0), "`%`")
+    signs = [elementwise(site, "lt", (x, 0), "`%`") for x in (rest, b)]
+    differ = elementwise(site, "ne", signs, "`%`")
     return site.add("and", elementwise(site, "ne", (rest, 0), "`%`"), differ)
 
 

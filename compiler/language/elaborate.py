@@ -72,8 +72,8 @@ def run_block(act: Activation, body: s.Body) -> Left | None:
 
 def _poison(act: Activation, stmt: s.Stmt) -> Left | None:
     """Leaves what a failed statement was to make as poison."""
-    if isinstance(stmt, s.Return):
-        return Left(POISON)
+    if isinstance(stmt, s.Return | s.Assert):
+        return Left(POISON)  # what follows an assertion counts on it
     act.names.update(dict.fromkeys(s.assigned((stmt,)), POISON))
     # A branch that could not be chosen may have been meant to return.
     return Left(POISON) if isinstance(stmt, s.If | s.For) and _returns(stmt) else None

@@ -38,6 +38,15 @@ MAX_STEPS = 1_000_000
 MAX_DEPTH = 500
 _MAX_SCOPE_CHARS = 500
 
+# What other languages call things of this one.
+_ELSEWHERE = {
+    "True": "true", "False": "false", "None": "none", "float64": "f64", "double": "f64", "float32": "f32",
+    "float16": "f16", "half": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8",
+    "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "i1": "bool", "matrix_multiply": "a @ b",
+    "concatenate": "concat", "permute": "transpose", "convert": "f32(x)", "cast": "f32(x)", "select": "where(c, a, b)",
+    "add": "a + b", "sub": "a - b", "mul": "a * b", "neg": "-x", "reduce_sum": "sum", "reduce_max": "max",
+}  # fmt: skip
+
 BUILTINS: dict[str, Value] = {**FUNCTIONS, **CONSTANTS}
 
 
@@ -46,7 +55,7 @@ def evaluate(act: Activation, expr: s.Expr) -> Value:
     session = act.session
     session.steps += 1
     if session.steps > MAX_STEPS:
-        act.site(expr.at).fail("E0115", f"elaborating the model takes more than {MAX_STEPS} steps", help="loops of many trips are `repeat`")
+        act.site(expr.at).give_up("E0115", f"elaborating the model takes more than {MAX_STEPS} steps", "loops of many trips are `repeat`")
     if session.depth >= MAX_DEPTH:
         act.site(expr.at).fail("E0010", f"expressions and calls are nested more than {MAX_DEPTH} deep")
     session.depth += 1
@@ -67,8 +76,8 @@ def lookup(act: Activation, name: str, at: s.At) -> Value:
     word = foreign_word(name)
     if word is not None:
         act.site(at).fail("E0101", word.message, help=word.help)
-    python = {"True": "true", "False": "false", "None": "none"}.get(name)
-    help = f"write `{python}`" if python else did_you_mean(name, [*act.names, *act.module.names, *BUILTINS])
+    ours = _ELSEWHERE.get(name)
+    help = f"write `{ours}`" if ours else did_you_mean(name, [*act.names, *act.module.names, *BUILTINS])
     act.site(at).fail("E0101", f"`{name}` is not defined", help=help or _module_hint(name))
 
 

@@ -18,6 +18,8 @@ from ..graph.ops.control import INDEX
 MAX_NODES = 100_000
 # Positions in a tensor are counted in i32, as the results of arange and argmax are.
 MAX_ELEMENTS = 2**31 - 1
+# NumPy has at most 64 axes, and so has the reference evaluator; lowering adds some of its own.
+MAX_RANK = 32
 # Loops of more trips than this are not models.
 MAX_TRIPS = 1_000_000
 
@@ -41,6 +43,12 @@ class Tensor:
     @property
     def dtype(self) -> DType:
         return self.type.dtype
+
+    @property
+    def name(self) -> str:
+        """The name it was declared under; that of its op when it was computed."""
+        node = next(n for n in reversed(self.frame.builder.nodes) if self.id in n.outs)
+        return str(node.attr("name")) if node.op in ("input", "param") else node.op
 
 
 @dataclass(slots=True)
@@ -109,20 +117,20 @@ class Frame:
         self.taken.add(free)
         return Tensor(self, self.builder.input(free, type, loc), type)
 
-    def read(self, tensor: Tensor, name: str = "captured") -> int:
+    def read(self, tensor: Tensor) -> int:
         """The value number of `tensor` here; a capture is made where it comes from further out."""
         if tensor.frame is self:
             return tensor.id
         assert self.parent is not None, "a tensor was read outside the graph it belongs to"
-        outer = self.parent.read(tensor, name)
+        outer = self.parent.read(tensor)
         if outer not in self.captures:
-            self.captures[outer] = (Tensor(self.parent, outer, tensor.type), self.input(name, tensor.type))
+            self.captures[outer] = (Tensor(self.parent, outer, tensor.type), self.input(tensor.name, tensor.type))
         return self.captures[outer][1].id
 
     def element(self, tensor: Tensor, name: str) -> Tensor:
         """Element `index` along axis 0 of `tensor`, which comes from outside this loop and has its trips there."""
         assert self.parent is not None
-        outer = self.parent.read(tensor, name)
+        outer = self.parent.read(tensor)
         if outer not in self.stacked:
             within = tensor.type.with_shape(tensor.shape[1:])
             self.stacked[outer] = (Tensor(self.parent, outer, tensor.type), self.input(name, within))
@@ -139,7 +147,9 @@ class Frame:
 
 
 def check_size(type: TensorType) -> None:
-    """Raises LimitError when positions in a tensor of `type` cannot be counted in i32."""
+    """Raises LimitError when `type` has too many axes, or more elements than i32 counts."""
+    if type.rank > MAX_RANK:
+        raise LimitError(f"a tensor has {type.rank} axes, more than {MAX_RANK}")
     if type.size > MAX_ELEMENTS:
         raise LimitError(f"a tensor {type} has {type.size} elements, more than {MAX_ELEMENTS}")
 
@@ -160,6 +170,8 @@ def close_loop(
     `carried` are (before, inside, after), `unchanged` (before, inside) of what the body only reads.
     """
     assert frame.parent is not None and frame.index is not None
+    if not carried and not yielded:
+        return ()
     if frame.trips == 0:
         return _never_run(frame.parent, carried, yielded, loc)
     outputs = [*(after for _, _, after in carried), *yielded]

@@ -17,6 +17,8 @@ from ..source import Diagnostic, Note, SourceFile
 
 MAX_NESTING = 200
 _MAX_BLOCKS = 50
+# Some ten seconds of parsing; a model of 5,000 statements has less than half.
+MAX_TOKENS = 100_000
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 _CLOSERS_TEXT = frozenset(_CLOSES.values())
 _OPENERS, _CLOSERS = frozenset(("LPAR", "LSQB", "LBRACE")), frozenset(("RPAR", "RSQB", "RBRACE"))
@@ -25,15 +27,15 @@ _STARTS_TOP = re.compile(r"^(?:fn|op|model|dim|dtype|import|from)\b", re.MULTILI
 
 
 class LayoutFault(Exception):
-    """A mistake of indentation; carries its diagnostic."""
+    """A mistake of indentation, or a text too long; carries its diagnostic."""
 
-    def __init__(self, offset: int, message: str, help: str | None = None) -> None:
+    def __init__(self, offset: int, message: str, help: str | None = None, code: str = "E0007") -> None:
         super().__init__(message)
-        self.offset, self.message, self.help = offset, message, help
+        self.offset, self.message, self.help, self.code = offset, message, help, code
 
     def diagnostic(self, file: SourceFile) -> Diagnostic:
         at = min(self.offset, len(file.text))
-        return Diagnostic("E0007", self.message, file.line_span(file.position(at)[0]), help=self.help)
+        return Diagnostic(self.code, self.message, file.line_span(file.position(at)[0]), help=self.help)
 
 
 class Layout(PostLex):
@@ -43,7 +45,10 @@ class Layout(PostLex):
 
     def process(self, stream: Iterable[Token]) -> Iterator[Token]:
         indents, depth, first = [""], 0, True
-        for token in stream:
+        for count, token in enumerate(stream):
+            if count >= MAX_TOKENS:
+                help = "split it into files; what is alike is a fn, a `for` or a `repeat`"
+                raise LayoutFault(token.start_pos or 0, f"the file has more than {MAX_TOKENS} words and signs", help, "E0115")
             if token.type == "_NL":
                 if depth == 0:
                     yield token
@@ -66,7 +71,7 @@ def _indentation(token: Token, indents: list[str]) -> Iterator[Token]:
         raise LayoutFault(end, "indentation mixes tabs and spaces", "indent every line of a block with the same characters")
     if len(indent) > len(indents[-1]):
         if len(indents) > _MAX_BLOCKS:
-            raise LayoutFault(end, f"blocks are nested more than {_MAX_BLOCKS} deep", "move the inner ones into a fn")
+            raise LayoutFault(end, f"blocks are nested more than {_MAX_BLOCKS} deep", "move the inner ones into a fn", "E0010")
         indents.append(indent)
         yield Token.new_borrow_pos("_INDENT", indent, token)
         return

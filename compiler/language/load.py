@@ -74,6 +74,8 @@ def load_model(
     with load.gathering():
         module = load.main()
         decl = _chosen(module, load.session, model)
+        if any(map(is_static, decl.formals)):
+            load.raise_errors()
         graph = build_model(load.session, module, decl)
     load.raise_errors()
     assert graph is not None, "a model without mistakes has a graph"

@@ -32,7 +32,7 @@ def declare(act: Activation, stmt: s.ParamDecl) -> Tensor:
         return _declared(site, root, name, type, 0, shared)
     name = name.replace(loop.marker, "{i}")
     stacked = _declared(site, root, name, type.with_shape((loop.trips, *type.shape)), loop.trips, shared)
-    return loop.element(stacked, stmt.name)
+    return loop.element(stacked, name)
 
 
 def _loops(frame: Frame | None) -> list[Frame]:
@@ -73,7 +73,7 @@ def _declared(site: Site, root: Frame, name: str, type: TensorType, stack: int, 
     before = params.get(name) or _overlapping(params, name, stack)
     if before is None:
         made = _made(site, root, name, type, stack)
-        params.update(dict.fromkeys((name, *expanded(name, stack)), Param(made, site.span, shared)))
+        params.update(dict.fromkeys((name, *expanded(name, stack)), Param(made, site.told_at.span, shared)))
         return made
     note = Note("it is declared here first", before.span)
     if not (shared and before.shared):

@@ -12,7 +12,7 @@ from typing import NoReturn, TypeAlias
 
 from ..graph import Attr, Composite, DType, Graph, InferError, TensorType
 from ..source import Diagnostic, Note, SourceFile, Span
-from .frame import Budget, Frame, LimitError, Tensor
+from .frame import MAX_NODES, Budget, Frame, LimitError, Tensor
 from .syntax import Arg, At, FnDecl, Import, Scope
 
 MAX_ERRORS = 30
@@ -168,16 +168,21 @@ class Site:
         line, column = self.act.module.file.position((self.op_at or self.at)[0])
         return f"{self.act.module.shown}:{line}:{column}"
 
+    @property
+    def told_at(self) -> Site:
+        """Where its mistakes are told: the call in a user's file when this is in the standard library."""
+        site = self
+        while site.act.module.is_stdlib and site.act.caller is not None:
+            site = site.act.caller
+        return site
+
     def fail(
         self, code: str, message: str, *, help: str | None = None, notes: Sequence[Note] = (), at: At | None = None
     ) -> NoReturn:
         """Raises Fail for a mistake here. One inside the standard library is told at the call that led there."""
-        site = self if at is None else Site(self.act, at)
-        calls: list[Site] = []
-        while site.act.module.is_stdlib and site.act.caller is not None:
-            calls.append(site)
-            site = site.act.caller
-        inner = [Note("inside the standard library, here", c.span) for c in calls[:1]]
+        here = self if at is None else Site(self.act, at)
+        site = here.told_at
+        inner = [Note("inside the standard library, here", here.span)] if site is not here else []
         outer = _called_from(site)
         raise Fail(Diagnostic(code, message, site.span, (*notes, *inner, *outer), help))
 
@@ -212,8 +217,18 @@ class Site:
             self.fail("E0111", "a tensor is made where only static values can be", help=help)
 
     def too_large(self, error: LimitError) -> NoReturn:
-        help = "`repeat` keeps one copy of a loop's body, `for` makes one for each trip" if "operations" in str(error) else None
-        self.fail("E0115", str(error), help=help)
+        """Tells of a limit; there is no going on after the one on the whole model."""
+        if self.act.session.budget.nodes <= MAX_NODES:
+            self.fail("E0115", str(error))
+        self.give_up("E0115", str(error), "`repeat` keeps one copy of a loop's body, `for` makes one for each trip")
+
+    def give_up(self, code: str, message: str, help: str) -> NoReturn:
+        """Tells of a mistake after which nothing is looked at."""
+        try:
+            self.fail(code, message, help=help)
+        except Fail as fail:
+            self.act.session.tell(fail.diagnostic)
+        raise TooMany
 
 
 def _called_from(site: Site) -> list[Note]:

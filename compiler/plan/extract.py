@@ -374,13 +374,18 @@ def lower_bound(sat: Saturated, pricer: Pricer) -> float:
     """Seconds that no extraction can be below: on each unit the least work along a path to an output, and the
     writing of the outputs."""
     memory, seconds_a_byte = pricer.memory
-    written = fsum(_nbytes(sat.classes[r]) for r in dict.fromkeys(sat.roots)) * seconds_a_byte
     known = _closure(sat, lambda n: n.op in LEAVES and n.op != "input")
+    made = [r for r in dict.fromkeys(sat.roots) if r not in known and not _is_given(sat.classes[r])]
+    written = fsum(_nbytes(sat.classes[r]) for r in made) * seconds_a_byte
     work: dict[int, list[Mapping[str, float]]] = {}
     for cid, c in sat.classes.items():
         work[cid] = [_least(sat, c, n, pricer) if cid not in known else {} for n in c.nodes]
     units = sorted({u for nodes in work.values() for w in nodes for u in w if u != memory})
     return max(written, *(_least_path(sat, work, u) for u in units), 0.0)
+
+
+def _is_given(c: EClass) -> bool:
+    return any(n.op in ("input", "param") for n in c.nodes)
 
 
 def _least(sat: Saturated, c: EClass, node: ENode, pricer: Pricer) -> Mapping[str, float]:

@@ -22,16 +22,20 @@ from .target import Alias, Edge, Kernel, LoopStep, Machine, Plan, PlanOptions, R
 _NAMED_OPS = 3  # ops that a kernel's name spells out
 
 
+Worth = tuple[float, int, float]
+
+
 @dataclass(frozen=True, slots=True)
 class Fused:
     """Kernels chosen for a graph, not yet named: the search's final state, and its loops' bodies by position.
 
-    `worth` is what all of it takes: seconds (rounded to where sums can be compared), bytes of main memory.
+    `worth` is what all of it takes, less being better: seconds, bytes of main memory, and busy seconds over all units,
+    rounded to where sums can be compared.
     """
 
     fusion: Fusion
     bodies: Mapping[int, Fused]
-    worth: tuple[float, int]
+    worth: Worth
 
 
 def plan(graph: Graph, machine: Machine, options: PlanOptions, pricer: Pricer | None = None) -> Plan:
@@ -52,12 +56,12 @@ def unfused_plan(graph: Graph, machine: Machine, pricer: Pricer | None = None) -
     return plan(graph, machine, PlanOptions(fuse=False), pricer)
 
 
-def planned(graph: Graph, pricer: Pricer, options: PlanOptions) -> tuple[float, int]:
-    """Estimated seconds and bytes of `plan(graph, …)`, without making it; infinite when it cannot be planned."""
+def planned(graph: Graph, pricer: Pricer, options: PlanOptions) -> Worth:
+    """What `plan(graph, …)` would take, by the machine's estimates, without making it; infinite when it cannot be."""
     try:
         return fused(runnable(split_load(graph)[0], pricer), pricer, options).worth
     except DiagnosticError:
-        return (float("inf"), 0)
+        return (float("inf"), 0, 0.0)
 
 
 def plan_seconds(made: Plan) -> float:
@@ -109,11 +113,13 @@ def fused(graph: Graph, pricer: Pricer, options: PlanOptions) -> Fused:
         raise DiagnosticError(_cannot_run(graph.nodes[e.position], e.refusal, pricer.machine)) from None
     if options.fuse:
         fusion.run()
-    times = {i: loop_counts(dict(graph.nodes[i].attrs))[0] for i in bodies}
-    costs = [g.cost for g in fusion.groups.values()]
-    seconds = sum(c.seconds for c in costs) + sum(times[i] * body.worth[0] for i, body in bodies.items())
-    moved = sum(map(traffic, costs)) + sum(times[i] * body.worth[1] for i, body in bodies.items())
-    return Fused(fusion, bodies, (round(seconds, SECONDS_DIGITS), moved))
+    totals = [(g.cost.seconds, traffic(g.cost), sum(g.cost.units.values())) for g in fusion.groups.values()]
+    for i, body in bodies.items():
+        n = loop_counts(dict(graph.nodes[i].attrs))[0]
+        seconds, moved, busy = body.worth
+        totals.append((n * seconds, n * moved, n * busy))
+    seconds, moved, busy = (sum(column) for column in zip((0.0, 0, 0.0), *totals, strict=True))
+    return Fused(fusion, bodies, (round(seconds, SECONDS_DIGITS), int(moved), round(busy, SECONDS_DIGITS)))
 
 
 def _cannot_run(node: Node, refusal: Refusal, machine: Machine) -> Diagnostic:

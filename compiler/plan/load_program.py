@@ -24,7 +24,7 @@ def split_load(graph: Graph) -> tuple[Graph, Graph | None]:
     The load program's inputs are the params it reads, under their names; its outputs are named as the
     new params. Params that the chip no longer reads leave `graph`; inputs and outputs stay as they are.
     """
-    loops_split = _split_bodies(graph)
+    loops_split = _split_bodies(live(graph))
     moved = _movable(loops_split, _known(loops_split))
     if not moved:
         return _used_params(live(loops_split)), None
@@ -125,7 +125,7 @@ def _split_loop(node: Node, loaded: Sequence[bool], fresh: _Fresh) -> list[Node]
     index, *values = (i.out for i in node.regions[0].inputs)
     # A carried value is another one in each iteration, whatever it starts as.
     given = [v for k, v in enumerate(values) if loaded[k] and k >= carry]
-    body = _inputs_first(_split_nested(node.regions[0], given))
+    body = _inputs_first(_split_nested(live(node.regions[0]), given))
     known = _known(body, (*given, index))
     moved = _movable(body, known, index)
     captures = frozenset(values[carry + xs :])

@@ -27,10 +27,10 @@ from .extract import (
     reached,
     rules_used,
 )
+from .fuse import Worth
 from .origin import Origin
 from .pricing import Pricer
 
-Worth = tuple[float, int]  # seconds, bytes of main memory
 Objective = Callable[[Graph], Worth]
 
 _METHOD = "greedy-dag + refinement"

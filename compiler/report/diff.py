@@ -134,7 +134,7 @@ def _kernel(a: Json | None, b: Json | None) -> Json:
         "name": some["name"],
         "ops": some["ops"],
         "source": some["source"],
-        "seconds": _delta({}, a and a["seconds"], b and b["seconds"]),
+        "seconds": _delta({}, None if a is None else a["seconds"], None if b is None else b["seconds"]),
         "bytes": _delta({}, _bytes(a), _bytes(b)),
     }
 

@@ -84,16 +84,23 @@ def _unfused(u: Json) -> tuple[str, str, str, str, str]:
 
 
 def _by_kernel(report: Json, width: int) -> str:
-    header = ["kernel", "runs", "time us", "est. us", "bound us", "read kB", "written kB", "limited by", "stalls us", "ops"]
+    """A row for each kernel and, below it, its ops and what its units waited: these lists are long."""
+    header = ["kernel", "runs", "time us", "est. us", "bound us", "read kB", "written kB", "limited by"]
     rows = [_kernel_row(k) for k in report["kernels"]]
-    return table(Table(header, "lrrrrrrllw", rows), width)
+    head, *lines = table(Table(header, "lrrrrrrl", rows), width).split("\n")
+    below = ["\n".join(_wrap("    " + text, width, "      ") for text in _below(k)) for k in report["kernels"]]
+    return "\n".join([head, *(text for pair in zip(lines, below, strict=True) for text in pair)])
 
 
 def _kernel_row(k: Json) -> list[str]:
-    stalls = ", ".join(f"{unit} {_us(t)}" for unit, t in sorted(k["stalls"].items(), key=lambda kv: (-kv[1], kv[0])))
-    ops = " ".join(k["ops"]) + (f" ({k['source']})" if k["source"] else "")
     figures = [str(k["count"]), *(_us(k[key]) for key in ("seconds", "estimated_seconds", "bound_seconds"))]
-    return [k["name"], *figures, _kb(k["bytes_read"]), _kb(k["bytes_written"]), k["limited_by"], stalls or "-", ops]
+    return [k["name"], *figures, _kb(k["bytes_read"]), _kb(k["bytes_written"]), k["limited_by"]]
+
+
+def _below(k: Json) -> list[str]:
+    lines = [" ".join(k["ops"]) + (f" ({k['source']})" if k["source"] else "")]
+    stalls = ", ".join(f"{unit} {_us(t)}" for unit, t in sorted(k["stalls"].items(), key=lambda kv: (-kv[1], kv[0])))
+    return [*lines, f"stalls us: {stalls}"] if stalls else lines
 
 
 def _by_op(report: Json, width: int) -> str:
@@ -150,8 +157,8 @@ def _notes(report: Json, width: int) -> str:
     return "\n".join(_wrap(f"note: {note}", width) for note in report["notes"])
 
 
-def _wrap(text: str, width: int) -> str:
-    return "\n".join(textwrap.wrap(text, max(width, 20), subsequent_indent="  ", break_on_hyphens=False))
+def _wrap(text: str, width: int, indent: str = "  ") -> str:
+    return "\n".join(textwrap.wrap(text, max(width, 20), subsequent_indent=indent, break_on_hyphens=False))
 
 
 def _sum(kernels: Sequence[Json], key: str) -> float:

@@ -37,8 +37,8 @@ class Budget:
 
     iterations: int = 12
     e_nodes: int = 4_000
-    matches_per_rule: int = 500
-    matches: int = 60_000
+    matches_per_rule: int = 400
+    matches: int = 12_000
     wall_seconds: float = 30.0
 
 

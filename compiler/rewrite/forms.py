@@ -6,7 +6,7 @@ each direction and each operand count its stars may have. Must not know egglog.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ..graph import OPS, Composites
@@ -53,6 +53,7 @@ class Form:
     types: tuple[tuple[str, TypePattern], ...]
     scalar_lets: tuple[tuple[str, Expr], ...]
     tensor_lets: tuple[tuple[str, Expr], ...]
+    first: tuple[Expr, ...]  # conditions on whole tensors, which are cheap and need nothing else bound
     wheres: tuple[Expr, ...]
     right: tuple[Root, ...]
 
@@ -87,8 +88,17 @@ def _form(rule: Rule, left: tuple[Root, ...], right: tuple[Root, ...], back: boo
     scalar = tuple((n, e) for n, e in rule.lets if not is_tensor_expr(e))
     tensor = tuple((n, untyped(e)) for n, e in rule.lets if is_tensor_expr(e))
     plain = tuple(Root(r.name, untyped(r.expr)) for r in right)
+    first = [e for e in rule.wheres if _on_tensors(e, maker.variables)]
+    first.sort(key=lambda e: isinstance(e, Call) and e.fn != "before")  # a mirrored match is refused for good
+    rest = tuple(e for e in rule.wheres if e not in first)
     return Form(rule.name, back, rule.classes, tuple(maker.nodes), tuple(maker.variables), roots, types, scalar, tensor,
-                rule.wheres, plain)
+                tuple(first), rest, plain)
+
+
+def _on_tensors(e: Expr, variables: Collection[str]) -> bool:
+    """Whether `e` asks only what class a variable is."""
+    asks = isinstance(e, Call) and e.fn in ("before", "is_const", "is_param", "is_written")
+    return asks and all(isinstance(a, Name) and a.id in variables for a in e.args)
 
 
 class _Flattener:

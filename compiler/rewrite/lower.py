@@ -100,7 +100,7 @@ def _alike(form: Form, a: Ref, b: Ref) -> bool:
     """Whether two operands are one, or both variables that nothing tells apart: used once, untyped, unconditioned."""
     if a == b:
         return True
-    if not a.name or not b.name or form.wheres or form.scalar_lets:
+    if not a.name or not b.name or form.first or form.wheres or form.scalar_lets:
         return False
     uses = [r.name for n in form.nodes for r in n.args]
     typed = dict(form.types)

@@ -298,7 +298,7 @@ def _allowed(names: tuple[str, ...], d: DType) -> bool:
 def _wanted_leaves(form: Form) -> dict[str, tuple[str, Expr | None]]:
     """Variables that a condition needs to be constants: full of a value, or params."""
     found: dict[str, tuple[str, Expr | None]] = {}
-    for e in form.wheres:
+    for e in (*form.first, *form.wheres):
         for call in _conjuncts(e):
             match call:
                 case Call("is_full", (Name(id), value)):
@@ -496,6 +496,8 @@ def _finish(draw: Draw, op: str, types: tuple[TensorType, ...], chosen: dict[str
             chosen["axis"] = draw.rng.randrange(rank)
         elif spec.name == "axes":
             chosen["axes"] = tuple(sorted(draw.rng.sample(range(rank), draw.rng.randint(0, rank))))
+        elif spec.name == "dtype" and spec.default is None:
+            chosen["dtype"] = draw.rng.choice((None, types[0].dtype))
         elif spec.name == "precision":
             chosen["precision"] = draw.rng.choice(("highest", "highest", "default"))
         elif not spec.required:

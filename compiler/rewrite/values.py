@@ -129,6 +129,8 @@ class Match:
 def bind(form: Form, match: Match, facts: Facts) -> Env:
     """Values of every variable of `form`, lets of scalars included; NoMatch when a condition fails."""
     env: Env = dict(match.tensors)
+    for e in form.first:
+        require(e, env, facts)
     later: list[tuple[Expr, Value]] = []
     for node, head in zip(form.nodes, match.heads, strict=True):
         _bind_head(node, head, env, later)

@@ -253,11 +253,23 @@ class _Region:
         return list(matmul_stream(left, right, self.placed(stage.writes[0], lag), local, self.mxu))
 
     def gather(self, stage: Stage, lag: int) -> list[Instruction]:
+        """Rows by the last axis of the index; one loop for each axis before it."""
         node = stage.node
         assert node is not None
         table, sem = self.home(node.args[0], -lag), self.sem(node.args[0])
-        index, into = self.vmem(stage.reads[0], lag), self.vmem(stage.writes[0], lag)
-        return [DmaGather(into, table, index, sem), DmaWait(sem)]
+        index, into = self.placed(stage.reads[0], lag), self.placed(stage.writes[0], lag)
+        extents = index.box.shape[:-1]
+        names = [f"b{i}" if n > 1 else None for i, n in enumerate(extents)]
+        for name in names:
+            index, into = index.loop(0, name), into.loop(0, name)
+        if not index.box.shape:
+            index = Placed(index.start, Box((1,), (4,), index.box.offset), index.dtype)
+            into = Placed(into.start, Box((1, *into.box.shape), (0, *into.box.strides), into.box.offset), into.dtype)
+        views = (p.box.at("vmem", p.start, p.dtype) for p in (into, index))
+        body: tuple[Instruction, ...] = (DmaGather(next(views), table, next(views), sem), DmaWait(sem))
+        for name, n in zip(reversed(names), reversed(extents), strict=True):
+            body = body if name is None else (Loop(name, 0, n, body),)
+        return list(body)
 
     def stream(self) -> list[Instruction]:
         """All steps, without the first copies."""

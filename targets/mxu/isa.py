@@ -177,7 +177,11 @@ Instruction = DmaStart | DmaGather | DmaWait | Push | Mul | Pop | Vector | Loop 
 
 @dataclass(frozen=True, slots=True)
 class MxuProgram:
-    """A program for one core: its stream and what lies where in HBM and VMEM."""
+    """A program for one core: its stream and what lies where in HBM and VMEM.
+
+    A buffer of kind `index` holds 0, 1, 2, … from the start: the values of a loop's variable, for bodies
+    that compute with it.
+    """
 
     name: str
     stream: tuple[Instruction, ...]

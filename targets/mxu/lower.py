@@ -45,13 +45,13 @@ def _direct_outputs(
     plan: Plan, outputs: Sequence[Address]
 ) -> tuple[dict[int, Address], list[tuple[int, Address, TensorType]]]:
     """Which values are made right where an output lies, and which outputs are copies."""
-    root = alias_roots(plan)
+    root, turns = alias_roots(plan), _turns(plan)
     made = {v for s in plan.steps if not isinstance(s, Alias) for v in s.outputs}
     targets: dict[int, Address] = {}
     copies: list[tuple[int, Address, TensorType]] = []
     for v, to in zip(plan.graph.outputs, outputs, strict=True):
         r = root.get(v, v)
-        if r in made and r not in targets:
+        if r in made and r not in targets and r not in turns:
             targets[r] = to
         else:
             copies.append((v, to, plan.graph.types[v]))
@@ -144,19 +144,24 @@ class _Lowering:
         first, last = _lifetimes(plan, root)
         where = dict(homes)
         lives: dict[int, Life] = {}
-        for v in (v for s in plan.steps if not isinstance(s, Alias) for v in s.outputs):
+        turns = _turns(plan)
+        made = [v for s in plan.steps if not isinstance(s, Alias) for v in s.outputs]
+        for v in made:
             owner = joined.get(v, v)
             if owner in targets:
                 where[v] = targets[owner]
                 continue
             t = plan.graph.types[v]
-            life = lives.get(owner, Life(owner, t.size * element_bytes(t.dtype), first[v], last[v]))
+            nbytes = _slot_bytes(t) * 2 if owner in turns else t.size * element_bytes(t.dtype)
+            life = lives.get(owner, Life(owner, nbytes, first[v], last[v]))
             lives[owner] = replace(life, first=min(life.first, first[v]), last=max(life.last, last[v]))
         addresses, self.next_hbm = first_fit(lives.values(), self.next_hbm)
-        for v in (v for s in plan.steps if not isinstance(s, Alias) for v in s.outputs):
+        for v in made:
             owner = joined.get(v, v)
             if owner in lives:
-                where[v] = Address(addresses[owner])
+                # A carried value lies in the two slots by turns: it enters in the first, and leaves in the last written.
+                slot = turns.get(v, 0) % 2 * _slot_bytes(plan.graph.types[v])
+                where[v] = Address(addresses[owner] + slot)
         for owner, life in lives.items():
             t = plan.graph.types[owner]
             self.buffers.append(
@@ -202,8 +207,8 @@ class _Lowering:
         """The loop of `s`; carried tensors lie where its results lie."""
         var = f"i{depth}"
         stream: list[Instruction] = []
-        carried = [where[v] for v in s.outputs[: s.carry]]
-        for v, to in zip(s.inputs, carried, strict=False):
+        entered, carried, left = _carried(s, plan, where, var)
+        for v, to in zip(s.inputs, entered, strict=False):
             if where[v] != to:
                 stream.append(self.copy_block(where[v], to, plan.graph.types[v], "carry"))
         index = self.buffer(f"{s.name}.index", "index", TensorType(I32, (s.n,)))
@@ -217,7 +222,7 @@ class _Lowering:
         ]
         homes |= dict(zip(inputs[1 + s.carry :], [*elements, *(where[v] for v in s.inputs[s.carry + s.xs :])], strict=True))
         ys = [where[v] + Address(0, (Term(var, _element_bytes(plan.graph.types[v])),)) for v in s.outputs[s.carry :]]
-        targets, early, late = self.loop_outputs(s, inputs, carried, ys)
+        targets, early, late = self.loop_outputs(s, inputs, left, ys)
         inner = self.steps(s.body, homes, targets, depth + "_")
         places = self.homes_of
         inner += [self.copy_block(places[v], to, body.types[v], "carry") for v, to in early]
@@ -231,26 +236,71 @@ class _Lowering:
     ) -> tuple[dict[int, Address], list[tuple[int, Address]], list[tuple[Address, Address, TensorType]]]:
         """Values made in place; copies at the iteration's end: from a value, then from a spare place."""
         body, root = s.body.graph, alias_roots(s.body)
-        made = {v: i for i, step in enumerate(s.body.steps) if not isinstance(step, Alias) for v in step.outputs}
-        reads = _last_reads(s.body, root)
+        made = {v for step in s.body.steps if not isinstance(step, Alias) for v in step.outputs}
+        turns, inner_turns = in_turns(s), _turns(s.body)
         targets: dict[int, Address] = {}
         early: list[tuple[int, Address]] = []
         late: list[tuple[Address, Address, TensorType]] = []
-        returned = [root.get(v, v) for v in body.outputs]
-        for position, (v, r, to) in enumerate(zip(body.outputs, returned, [*carried, *ys], strict=True)):
-            own = inputs[1 + position] if position < s.carry else None
-            if r == own:
+        for position, (v, to) in enumerate(zip(body.outputs, [*carried, *ys], strict=True)):
+            r = root.get(v, v)
+            if position < s.carry and r == inputs[1 + position] and not turns[position]:
                 continue
-            free = own is None or (own not in returned and reads.get(own, -1) < made.get(r, -1))
-            if r in made and r not in targets and free:
+            if r in made and r not in targets and r not in inner_turns:
                 targets[r] = to
-            elif r in made and own is None:
+            elif position >= s.carry or turns[position]:
                 early.append((v, to))
             else:
                 spare = self.buffer(f"{s.name}.spare{position}", "carry", body.types[v])
                 early.append((v, spare))
                 late.append((spare, to, body.types[v]))
         return targets, early, late
+
+
+def in_turns(s: LoopStep) -> tuple[bool, ...]:
+    """For each carried tensor, whether its old and new value need two places that take turns.
+
+    One place will do when every step that reads the old value comes before the one that makes the new.
+    """
+    body, root = s.body.graph, alias_roots(s.body)
+    made = {v: i for i, step in enumerate(s.body.steps) if not isinstance(step, Alias) for v in step.outputs}
+    reads = _last_reads(s.body, root)
+    returned = [root.get(v, v) for v in body.outputs]
+    inputs = [n.out for n in body.inputs][1:]
+    found: list[bool] = []
+    for own, r in zip(inputs[: s.carry], returned, strict=False):
+        untouched = r == own and returned.count(own) == 1
+        free = own not in returned and reads.get(own, -1) < made.get(r, -1) and returned.count(r) == 1
+        found.append(not (untouched or free))
+    return tuple(found)
+
+
+def _turns(plan: Plan) -> dict[int, int]:
+    """Loop results whose carried values take turns, with the number of turns."""
+    return {
+        v: s.n
+        for s in plan.steps if isinstance(s, LoopStep)
+        for v, turn in zip(s.outputs, in_turns(s), strict=False) if turn
+    }
+
+
+def _slot_bytes(t: TensorType) -> int:
+    return aligned(t.size * element_bytes(t.dtype))
+
+
+def _carried(
+    s: LoopStep, plan: Plan, where: Mapping[int, Address], var: str
+) -> tuple[list[Address], list[Address], list[Address]]:
+    """Where each carried tensor lies: before the loop, as an iteration finds it, and as it leaves it."""
+    entered: list[Address] = []
+    found: list[Address] = []
+    left: list[Address] = []
+    for v, turn in zip(s.outputs[: s.carry], in_turns(s), strict=True):
+        size = _slot_bytes(plan.graph.types[v])
+        first = where[v] if not turn else Address(where[v].base - s.n % 2 * size, where[v].terms)
+        entered.append(first)
+        found.append(first + Address(0, (Term(var, size, 1, 2),)) if turn else first)
+        left.append(first + Address(0, (Term(var, size, 1, 2, 1),)) if turn else first)
+    return entered, found, left
 
 
 def _element_bytes(stacked: TensorType) -> int:

@@ -56,6 +56,9 @@ def run_program(program: MxuProgram, chip: Chip, buffers: Mapping[str, NDArray])
     """
     machine = _Machine(program, chip)
     for b in program.buffers:
+        if b.kind == "index":
+            assert b.type is not None
+            machine.bind(b, {b.name: np.arange(b.type.size, dtype=np.int32)})
         if b.kind in ("input", "param"):
             machine.bind(b, buffers)
     machine.stream(program.stream)

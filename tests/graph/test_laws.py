@@ -26,9 +26,7 @@ def same_bits(x: NDArray, y: NDArray) -> bool:
 
 
 def _one_nan(x: NDArray) -> NDArray:
-    made = np.array(x)
-    made[made != made] = np.array(0, x.dtype) if x.dtype.kind in "iub" else np.array(np.nan, x.dtype)
-    return made
+    return np.where(x != x, np.array(np.nan, x.dtype), x) if type_of(x).dtype.is_float else np.ascontiguousarray(x)
 
 
 # ---- types, text, layout -------------------------------------------------------------------------

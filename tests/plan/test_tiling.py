@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 from bodies import BODIES, attention, random_inputs
-
 from tdslc.compiler.graph import Graph, NDArray, evaluate, expand, verify
 from tdslc.compiler.graph.dtypes import BF16
 from tdslc.compiler.plan.tiling import Tiling, retile, tile_extent, tiling

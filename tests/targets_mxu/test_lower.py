@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
 import pytest
-from bodies import BODIES, matmul_bias_gelu, random_inputs
+from bodies import BODIES, matmul_bias_gelu, random_inputs, same_bits
 
-from tdslc.compiler.graph import Graph, NDArray, evaluate
+from tdslc.compiler.graph import Graph, evaluate
 from tdslc.compiler.graph.dtypes import BF16, F32
 from tdslc.compiler.plan.target import Kernel, Plan
 from tdslc.targets.mxu import TARGET
@@ -24,10 +23,6 @@ def one_kernel(body: Graph, choice: Choice) -> Plan:
     """The plan whose only kernel is all of `body`."""
     inputs = tuple(n.out for n in body.inputs)
     return Plan(body, (Kernel("k", body, inputs, body.outputs, choice.cost),))
-
-
-def same_bits(got: NDArray, wanted: NDArray) -> bool:
-    return got.dtype == wanted.dtype and got.shape == wanted.shape and got.tobytes() == np.ascontiguousarray(wanted).tobytes()
 
 
 def check(body: Graph, chip: str = "v5e") -> None:

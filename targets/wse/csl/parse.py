@@ -138,6 +138,10 @@ def _explain(fault: UnexpectedInput, file: SourceFile, offset: int) -> Diagnosti
         return Diagnostic("E1001", f"`{word}` has a meaning of its own and cannot be a name", here)
     if word == "=" and "COMPARE" in expected:
         return Diagnostic("E1001", "`=` stands where a value is due", here, help="write `==` to compare")
+    if "STRUCT" in expected and "INT" not in expected:
+        return Diagnostic("E1001", f"a type is missing before {_told(word, ended)}", here)
+    if {"COMMA", "PLUS"} <= expected and re.fullmatch(r'[\w."@\']+', word):
+        return Diagnostic("E1001", f"an operator or a comma is missing before {_told(word, ended)}", here)
     if {"NAME", "INT"} <= expected:
         return Diagnostic("E1001", f"a value is missing before {_told(word, ended)}", here)
     return Diagnostic("E1001", f"{_told(word, ended)} cannot stand here", here, help=_could(expected))
@@ -200,6 +204,12 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def _at(self, meta: Meta) -> s.At:
         return (0, 0) if meta.empty else (meta.start_pos, meta.end_pos)
 
+    def _named(self, name: Token) -> str:
+        """A name that is being given; the lexer takes words for names where only a name can stand."""
+        if str(name) in _WORDS:
+            self._fault(f"`{name}` has a meaning of its own and cannot be a name", _token_at(name))
+        return str(name)
+
     def _fault(self, message: str, at: s.At, help: str | None = None) -> None:
         self.problems.append(Diagnostic("E1001", message, self.file.span(*at), help=help))
 
@@ -209,7 +219,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     # -- declarations --
 
     def param(self, meta: Meta, name: Token, type: s.Expr | None, equal: Token | None, default: s.Expr | None) -> s.Param:
-        return s.Param(self._at(meta), str(name), _token_at(name), type, default)
+        return s.Param(self._at(meta), self._named(name), _token_at(name), type, default)
 
     def variable(
         self, meta: Meta, kind: Token, name: Token, type: s.Expr | None, align: s.Expr | None, equal: Token | None,
@@ -217,7 +227,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     ) -> s.Variable:  # fmt: skip
         if kind == "const" and value is None:
             self._fault(f"the constant `{name}` has no value", _token_at(name), "write `const name = value;`, or `var` for one that changes")
-        return s.Variable(self._at(meta), str(name), _token_at(name), kind == "var", type, align, value, False)
+        return s.Variable(self._at(meta), self._named(name), _token_at(name), kind == "var", type, align, value, False)
 
     def exported(self, meta: Meta, item: s.Variable | s.Function) -> s.Variable | s.Function:
         if isinstance(item, s.Function):
@@ -229,13 +239,13 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         body: s.Block,
     ) -> s.Function:  # fmt: skip
         head = (self._at(meta)[0], result.at[1])
-        return s.Function(head, str(name), _token_at(name), kind == "task", formals or (), result, body)
+        return s.Function(head, self._named(name), _token_at(name), kind == "task", formals or (), result, body)
 
     def formals(self, meta: Meta, *formals: s.Formal) -> tuple[s.Formal, ...]:
         return formals
 
     def formal(self, meta: Meta, comptime: Token | None, name: Token, type: s.Expr) -> s.Formal:
-        return s.Formal(self._at(meta), str(name), type, comptime is not None)
+        return s.Formal(self._at(meta), self._named(name), type, comptime is not None)
 
     def comptime_block(self, meta: Meta, word: Token, block: s.Block) -> s.ComptimeBlock:
         return s.ComptimeBlock(self._at(meta), block)

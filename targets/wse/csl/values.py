@@ -1,0 +1,228 @@
+"""Values while compiling: known ones, and typed code for those that only a run will know.
+
+One evaluation stands for many processing elements: a number may be an array with one entry per *lane* (PE), as long as
+they all take the same way through the program. Where they part, `Diverged` tells how, and the caller evaluates each
+part again. Must not know syntax or rules of the language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....compiler.source import Diagnostic, DiagnosticError, Note, Span
+from . import types as t
+from .code import Code
+
+Lanes: TypeAlias = NDArray[Any]
+# A number, or one per lane.
+Number: TypeAlias = "int | float | bool | Lanes"
+
+
+class Diverged(Exception):
+    """The lanes do not agree; `labels` numbers the parts that do, from 0."""
+
+    def __init__(self, labels: NDArray[np.int64]) -> None:
+        super().__init__()
+        self.labels = labels
+
+
+class NotComptime(Exception):
+    """Something needed a value that only a run knows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """A value of `type`. `data` by type: numbers, ids and enums `Number`; `type` a Type; strings str; structs
+    `dict[str, Value]` (tuples have fields "0", "1", ...); arrays `ArrayData`; pointers `Address`; functions, modules,
+    ranges, DSDs their own classes; `void` None."""
+
+    type: t.Type
+    data: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unknown:
+    """A value of `type` that `code` will compute."""
+
+    type: t.Type
+    code: Code
+
+
+Value: TypeAlias = Known | Unknown
+
+NOTHING = Known(t.VOID, None)
+
+
+@dataclass(slots=True, eq=False)
+class ArrayData:
+    """Elements of an array: `items` of shape dims, or (lanes, *dims) where `lanes`. Numbers as numbers, others as
+    Known objects."""
+
+    items: NDArray[Any]
+    lanes: bool = False
+
+    def copy(self) -> ArrayData:
+        return ArrayData(self.items.copy(), self.lanes)
+
+
+@dataclass(slots=True, eq=False)
+class Symbol:
+    """A variable or constant with storage in every PE of the class."""
+
+    name: str
+    type: t.Type
+    mutable: bool
+    # Initial value; None where the program must write before it reads.
+    initial: Known | None
+    span: Span
+    align: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Cell:
+    """A variable that lives while compiling."""
+
+    name: str
+    value: Known
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Address:
+    """A place in a symbol (or a cell), `offset` bytes in."""
+
+    base: Symbol | Cell
+    offset: int | Lanes
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """`constant + sum(coefficients[k] * index k)`, of the index expressions of a tensor access."""
+
+    constant: int | Lanes
+    coefficients: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    element: t.Type
+    start: Value
+    stop: Value
+    step: Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """A tensor access: where its first element lies, and the extent and stride (in elements) of each axis."""
+
+    base: Known
+    element: t.Type
+    extents: tuple[Value, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dsd:
+    """A data structure descriptor: `fields` by name; memory ones have base, extents, strides (elements), element."""
+
+    kind: t.Basic
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Dsr:
+    kind: t.Basic
+    id: int
+
+
+# ---- numbers of numpy ----------------------------------------------------------------------------
+
+
+def dtype_of(type: t.Type) -> np.dtype[Any]:
+    """How elements of `type` are kept in an ArrayData."""
+    match type:
+        case t.Int(bits, signed):
+            return np.dtype(f"{'i' if signed else 'u'}{bits // 8}")
+        case t.Float(bits):
+            return np.dtype(f"f{bits // 8}")
+        case t.Enum(_, base):
+            return dtype_of(base)
+        case _:
+            if type == t.BOOL:
+                return np.dtype(bool)
+            if type in t.IDS or type == t.DIRECTION or type == t.COMPTIME_INT:
+                return np.dtype(np.int64)
+            return np.dtype(np.float64 if type == t.COMPTIME_FLOAT else object)
+
+
+def plain(type: t.Type) -> bool:
+    """Whether values of `type` are `Number`s."""
+    return dtype_of(type) != np.dtype(object)
+
+
+# ---- lanes ---------------------------------------------------------------------------------------
+
+
+def by_lane(data: object) -> bool:
+    return isinstance(data, np.ndarray)
+
+
+def uniform(data: Any) -> Any:
+    """The one value of all lanes; raises Diverged when they differ."""
+    if not isinstance(data, np.ndarray):
+        return data
+    values, labels = np.unique(cast("Lanes", data), return_inverse=True)
+    if len(values) > 1:
+        raise Diverged(labels.astype(np.int64))
+    return values[0].item()
+
+
+def take(value: Value, index: NDArray[np.int64]) -> Value:
+    """`value` seen by the lanes `index` of those it was made for."""
+    if isinstance(value, Unknown):
+        return value
+    return Known(value.type, _take(value.data, index))
+
+
+def _take(data: Any, index: NDArray[np.int64]) -> Any:
+    return map_lanes(data, lambda lanes: lanes[index])
+
+
+def map_lanes(data: Any, change: Callable[[Lanes], Lanes]) -> Any:
+    """`data` with every array of lanes in it changed; what holds none is returned as it is."""
+    match data:
+        case np.ndarray():
+            return change(cast("Lanes", data))
+        case ArrayData(items, True):
+            return ArrayData(change(items), True)
+        case dict():
+            fields = cast("dict[str, Any]", data)
+            changed = {k: map_lanes(v, change) for k, v in fields.items()}
+            return changed if any(changed[k] is not fields[k] for k in fields) else fields
+        case tuple():
+            items = cast("tuple[Any, ...]", data)
+            moved = tuple(map_lanes(v, change) for v in items)
+            return moved if any(a is not b for a, b in zip(items, moved, strict=True)) else items
+        case Known(type, inner):
+            new = map_lanes(inner, change)
+            return data if new is inner else Known(type, new)
+        case Address(base, offset) if by_lane(offset):
+            return Address(base, change(cast("Lanes", offset)))
+        case Dsd(kind, fields):
+            changed = map_lanes(fields, change)
+            return data if changed is fields else Dsd(kind, changed)
+        case _:
+            return data
+
+
+# ---- mistakes ------------------------------------------------------------------------------------
+
+
+def fail(code: str, message: str, span: Span | None, *notes: Note, help: str | None = None) -> NoReturn:
+    """Raise one diagnostic."""
+    raise DiagnosticError(Diagnostic(code, message, span, notes, help))

@@ -1,0 +1,110 @@
+"""What each op does at the edges: NaN, infinities, signed zeros, overflow, division by zero, nothing at all.
+
+A file of `edges/` is one op. `# table: f32 i8` shows it on all special values of these dtypes (for two operands, the first
+down and the second across). Each line of the input is one case: operands `dtype[shape]: values`, then attributes, between bars.
+"""
+
+import ast
+import itertools
+from pathlib import Path
+
+import numpy as np
+from golden import Case, Golden, golden_cases
+from tdslc.compiler.graph import DTYPES, OPS, Attr, Builder, DType, InferError, NDArray, TensorType, evaluate
+from tdslc.compiler.graph.dtypes import int_range, rounded
+
+FLOAT_SPECIALS = "-inf -2.5 -1 -0 0 0.5 1 3 inf nan".split()
+
+
+@golden_cases("graph/edges")
+def test_edges(case: Case, golden: Golden) -> None:
+    op = case.get("op")
+    lines = [text for name in case.get("table", "").split() for text in table(op, DTYPES[name])]
+    lines += [f"{line}\n    {shown(op, line)}" for line in case.input.splitlines() if line.strip()]
+    golden.check(case, "\n".join(lines))
+
+
+def test_every_op_with_edges_has_a_file() -> None:
+    files = {path.stem for path in (Path(__file__).parent / "edges").glob("*.txt")}
+    with_edges = {op for op, row in OPS.items() if row.edges or "elementwise" in row.traits}
+    assert files == with_edges - {"loop"}  # its body does not fit on a line; see test_evaluate
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+def table(op: str, d: DType) -> list[str]:
+    """Lines of `op` on the special values of `d`."""
+    words = specials(d)
+    if len(OPS[op].operands) == 1:
+        (result,) = run(op, [values(d, words)], {})
+        return [f"{d}", *(f"  {x:>6} {text(y):>12}" for x, y in zip(words, result, strict=True)), ""]
+    pairs = list(itertools.product(words, repeat=2))
+    (result,) = run(op, [values(d, [p[i] for p in pairs]) for i in range(2)], {})
+    rows = [list(map(text, row)) for row in result.reshape(len(words), len(words))]
+    head = " ".join(f"{w:>8}" for w in words)
+    body = (f"{w:>6} " + " ".join(f"{x:>8}" for x in row) for w, row in zip(words, rows, strict=True))
+    return [f"{d.name:>6} {head}", *body, ""]
+
+
+def specials(d: DType) -> list[str]:
+    if d.is_float:
+        return FLOAT_SPECIALS
+    if d.kind == "bool":
+        return ["0", "1"]
+    low, high = int_range(d)
+    return [str(n) for n in sorted({low, low + 1, -3, -1, 0, 1, 2, high - 1, high}) if low <= n <= high]
+
+
+def values(d: DType, words: list[str]) -> NDArray:
+    if d.is_float:
+        return rounded(np.array([float(w) for w in words]), d)
+    return np.array([int(w) for w in words], np.uint64 if d.kind == "uint" else np.int64).astype(d.numpy)
+
+
+def text(x: object) -> str:
+    """A value in at most eight columns; the sign of NaN is nobody's business."""
+    value = np.asarray(x)
+    if value.dtype == bool:
+        return str(bool(value)).lower()
+    return f"{int(value)}" if value.dtype.kind in "iu" or "int" in value.dtype.name else f"{float(value):.6g}"
+
+
+# ---- single cases --------------------------------------------------------------------------------
+
+
+def shown(op: str, line: str) -> str:
+    """What `op` makes of the operands and attributes of one line."""
+    operands: list[NDArray] = []
+    attrs: dict[str, Attr] = {}
+    for part in filter(None, map(str.strip, line.split("|"))):
+        if ":" in part:
+            operands.append(operand(part))
+        else:
+            name, _, value = part.partition("=")
+            attrs[name.strip()] = attribute(value.strip())
+    try:
+        results = run(op, operands, attrs)
+    except InferError as refusal:
+        return f"refused: {refusal}"
+    return "; ".join(f"{x.dtype}{list(x.shape)}: {' '.join(map(text, x.ravel()))}".rstrip() for x in results)
+
+
+def operand(part: str) -> NDArray:
+    head, _, words = part.partition(":")
+    name, _, shape = head.strip().rstrip("]").partition("[")
+    return values(DTYPES[name], words.split()).reshape(ast.literal_eval(f"[{shape}]"))
+
+
+def attribute(word: str) -> Attr:
+    if word in DTYPES:
+        return DTYPES[word]
+    return float(word) if word.lstrip("-") in ("nan", "inf", "0.0") else ast.literal_eval(word)
+
+
+def run(op: str, operands: list[NDArray], attrs: dict[str, Attr]) -> tuple[NDArray, ...]:
+    b = Builder("edge")
+    names = {d.numpy: d for d in DTYPES.values()}
+    args = [b.input(f"a{i}", TensorType(names[x.dtype], x.shape)) for i, x in enumerate(operands)]
+    graph = b.finish(b.add(op, args, attrs))
+    return evaluate(graph, {f"a{i}": x for i, x in enumerate(operands)})
