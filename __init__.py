@@ -5,7 +5,8 @@
     >>> built.totals.seconds
     >>> tdslc.run("model.tdsl", target="mxu:v5e", inputs={"x": x}, weights="w.safetensors").outputs["y"]
 
-Mistakes in what is given are raised as `DiagnosticError`, which holds all of them. Importing tdslc imports nothing else.
+Mistakes in what is given are raised as `DiagnosticError`, which holds
+all of them. Importing tdslc imports nothing else.
 """
 
 from __future__ import annotations

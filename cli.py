@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -20,6 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 OK, DIAGNOSTICS, USAGE, NO_FIT, WRONG_NUMBERS, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 70, 130
 LEVELS = ("graph", "rewritten", "plan", "program")
+NUMERICS = ("exact", "reassoc", "fast")
 _DEFAULT_WIDTH = 100
 # Progress is shown for what takes longer than this.
 _PATIENCE_SECONDS = 1.0
@@ -57,7 +59,7 @@ def _run(args: Sequence[str]) -> int:
 # ---- flags ---------------------------------------------------------------------------------------
 
 
-class Pair(click.ParamType):
+class Pair(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  # generic in some versions only
     """`NAME=VALUE`."""
 
     name = "NAME=VALUE"
@@ -88,14 +90,14 @@ def _json_flags(f: F) -> F:
 def _build_flags(f: F) -> F:
     """The flags that say what is built; `run` takes them with a model file."""
     options = [
-        click.option("--target", "targets", multiple=True, metavar="T:CHIP", help="mxu:v5e, or mxu:FILE.toml; repeatable."),
-        click.option("--dim", "dims", multiple=True, type=Pair(whole=True), help="Fix a dim, as in S=128; repeatable."),
-        click.option("--dtype", "dtypes", multiple=True, type=Pair(), help="Choose a dtype, as in T=f32; repeatable."),
+        click.option("--target", "targets", multiple=True, metavar="T:CHIP", help="mxu:v5e or mxu:FILE.toml."),
+        click.option("--dim", "dims", multiple=True, type=Pair(whole=True), help="Fix a dim, as in S=128."),
+        click.option("--dtype", "dtypes", multiple=True, type=Pair(), help="Choose a dtype, as in T=f32."),
         click.option("--model", "entry", metavar="NAME", help="Which model of a file that has several."),
         click.option("--weights", metavar="FILE", help="A .safetensors file; `random:SEED` with run."),
         click.option("--rules", "rules", multiple=True, metavar="FILE", help="More rewrite rules; repeatable."),
         click.option("--no-rule", "disabled", multiple=True, metavar="NAME", help="Leave a rule out; repeatable."),
-        click.option("--numerics", type=click.Choice(["exact", "reassoc", "fast"]), default="reassoc", show_default=True,
+        click.option("--numerics", type=click.Choice(NUMERICS), default="reassoc", show_default=True,
                      help="Which classes of rules may be used."),
         click.option("--unchecked", is_flag=True, help="Use --rules without checking that they hold."),
         click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a figure of the chip."),
@@ -112,7 +114,7 @@ def _build_flags(f: F) -> F:
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 ok, 1 mistakes in what was given, 2 usage, 3 does not fit, 4 wrong numbers, 70 a fault of tdslc.",
+    epilog="Exit codes: 0 ok, 1 a mistake in what was given, 2 usage, 3 does not fit, 4 wrong numbers, 70 our fault.",
 )
 @click.version_option(message="tdslc %(version)s", package_name="tdslc")
 def app() -> None:
@@ -163,7 +165,9 @@ def build(model: str | None, as_json: bool, form: str, emit: tuple[str, ...], st
 @app.command()
 @click.argument("model")
 @_build_flags
-@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE", help="FILE.npy, FILE.npz:T, FILE.safetensors:T, rand:SEED.")
+@click.option(
+    "--input", "inputs", multiple=True, metavar="NAME=FILE", help="FILE.npy, FILE.npz:T, FILE.safetensors:T, rand:SEED."
+)
 @click.option("--check", "checked", is_flag=True, help="Compare with the model as written; exit 4 when it differs.")
 @click.option("--expect", multiple=True, metavar="OUT=FILE", help="Compare an output with labels or values.")
 @click.option("--save", metavar="PATH", help="Write outputs: a .npy or .npz file, or a folder.")
@@ -211,7 +215,9 @@ def report(folder: str, by: Any, as_json: bool, form: str) -> int:
 @app.command()
 @click.argument("a")
 @click.argument("b")
-@click.option("--fail-if", "thresholds", multiple=True, metavar="TEST", help="Exit 4 if, as in 'seconds>+2%'; repeatable.")
+@click.option(
+    "--fail-if", "thresholds", multiple=True, metavar="TEST", help="Exit 4 if, as in 'seconds>+2%'; repeatable."
+)
 @_json_flags
 def diff(a: str, b: str, thresholds: tuple[str, ...], as_json: bool, form: str) -> int:
     """Compare two builds: totals, kernels, rules that fired, options."""
@@ -223,8 +229,8 @@ def diff(a: str, b: str, thresholds: tuple[str, ...], as_json: bool, form: str) 
             parse_threshold(text)
     except ValueError as error:
         raise click.UsageError(f"--fail-if: {error}") from None
-    options = [read_manifest(folder)["options"] for folder in (a, b)]
-    found = compare(read_json(a, "report.json"), read_json(b, "report.json"), *options, thresholds)
+    before, after = (read_manifest(folder)["options"] for folder in (a, b))
+    found = compare(read_json(a, "report.json"), read_json(b, "report.json"), before, after, thresholds)
     crossed = [_diagnostic("E0802", f"B crosses `{text}`") for text in found.failed]
     if as_json or form == "json":
         return _document({**found.to_json(), "diagnostics": _as_json(crossed)}, _code(crossed))
@@ -257,7 +263,7 @@ def rules() -> None:
 @rules.command("list")
 @click.argument("files", nargs=-1)
 @click.option("--target", metavar="T:CHIP", help="The rules of this target too.")
-@click.option("--numerics", type=click.Choice(["exact", "reassoc", "fast"]), default="reassoc", show_default=True)
+@click.option("--numerics", type=click.Choice(NUMERICS), default="reassoc", show_default=True)
 @_json_flags
 def rules_list(files: tuple[str, ...], target: str | None, numerics: Any, as_json: bool, form: str) -> int:
     """List the shipped rules, or those of FILES, and which of them --numerics turns on."""
@@ -277,7 +283,9 @@ def rules_check(files: tuple[str, ...], as_json: bool, form: str) -> int:
 
     checked = check_rule_files(files)
     if as_json or form == "json":
-        return _document({"verdicts": checked.rows, "diagnostics": _as_json(checked.diagnostics)}, _code(checked.diagnostics))
+        return _document(
+            {"verdicts": checked.rows, "diagnostics": _as_json(checked.diagnostics)}, _code(checked.diagnostics)
+        )
     if checked.text:
         click.echo(checked.text)
     return _told(checked.diagnostics, as_json=False)
@@ -305,9 +313,13 @@ def _refuse_build_flags(ctx: click.Context) -> None:
     """A folder is built already: flags that would change the build are a mistake, not a wish to be ignored."""
     own = {"model", "inputs", "checked", "expect", "save", "as_json", "form", "weights"}
     command = click.core.ParameterSource.COMMANDLINE
-    given = [p for p in ctx.command.params if p.name not in own and p.name and ctx.get_parameter_source(p.name) is command]
+    given = [
+        p for p in ctx.command.params if p.name not in own and p.name and ctx.get_parameter_source(p.name) is command
+    ]
     if given:
-        raise click.UsageError(f"{', '.join(p.opts[-1] for p in given)}: a build folder is built already; give the model file")
+        raise click.UsageError(
+            f"{', '.join(p.opts[-1] for p in given)}: a build folder is built already; give the model file"
+        )
 
 
 # ---- what is shown -------------------------------------------------------------------------------
@@ -349,7 +361,9 @@ def _document(value: Mapping[str, Any], code: int = OK) -> int:
     return code
 
 
-def _told(diagnostics: Iterable[Diagnostic], as_json: bool, code: int | None = None, empty_document: bool = False) -> int:
+def _told(
+    diagnostics: Iterable[Diagnostic], as_json: bool, code: int | None = None, empty_document: bool = False
+) -> int:
     """Show `diagnostics` and give the exit code that they ask for."""
     found = list(diagnostics)
     code = _code(found) if code is None else code
@@ -386,7 +400,7 @@ def _diagnostic(code: str, message: str, help: str | None = None) -> Diagnostic:
 
 def _wants_json(args: Sequence[str]) -> bool:
     """Whether `--json` was asked for, before flags are parsed: a usage error needs to know."""
-    return "--json" in args or "--format=json" in args or any(a == "--format" and b == "json" for a, b in zip(args, args[1:]))  # noqa: B905, RUF007
+    return "--json" in args or "--format=json" in args or ("--format", "json") in pairwise(args)
 
 
 def _usage(error: click.UsageError, as_json: bool) -> int:
@@ -402,7 +416,9 @@ def _crashed(error: Exception, args: Sequence[str], as_json: bool) -> int:
 
     where = write_bundle(error, args)
     said = f"tdslc failed: {type(error).__name__}; what happened is in {where}"
-    return _told([_diagnostic("E0709", said, "this is a fault of tdslc: please report it with that folder")], as_json, INTERNAL)
+    return _told(
+        [_diagnostic("E0709", said, "this is a fault of tdslc: please report it with that folder")], as_json, INTERNAL
+    )
 
 
 def _width() -> int:

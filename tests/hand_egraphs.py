@@ -1,6 +1,7 @@
 """Saturated e-graphs by hand: a graph, and graphs that are equal to values of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tdslc.compiler.graph import Graph
 from tdslc.compiler.rewrite.egraph import EClass, ENode, Saturated, Search
@@ -78,6 +79,6 @@ class _EGraph:
         for c in range(len(self.parent)):
             if self.find(c) != c:
                 continue
-            nodes = (ENode(n.op, tuple(map(self.find, n.args)), n.attrs, n.regions, n.loc, n.rule) for n in self.nodes[c])
-            found[c] = EClass(c, self.types[c], tuple(dict.fromkeys(nodes)))
+            nodes = dict.fromkeys(replace(n, args=tuple(map(self.find, n.args))) for n in self.nodes[c])
+            found[c] = EClass(c, self.types[c], tuple(nodes))
         return found

@@ -73,7 +73,8 @@ def heads(b: Builder, x: int, count: int) -> int:
 
 _WEIGHTS = {
     "q.w": (0, 0), "q.b": (0,), "k.w": (0, 0), "k.b": (0,), "v.w": (0, 0), "v.b": (0,), "o.w": (0, 0), "o.b": (0,),
-    "ln1.w": (0,), "ln1.b": (0,), "up.w": (4, 0), "up.b": (4,), "down.w": (0, 4), "down.b": (0,), "ln2.w": (0,), "ln2.b": (0,),
+    "ln1.w": (0,), "ln1.b": (0,), "up.w": (4, 0), "up.b": (4,), "down.w": (0, 4), "down.b": (0,),
+    "ln2.w": (0,), "ln2.b": (0,),
 }  # 0 is the model's width, 4 four times it
 
 

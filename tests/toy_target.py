@@ -33,6 +33,7 @@ from tdslc.compiler.source import Diagnostic, DiagnosticError
 
 LAUNCH_SECONDS = 1e-6
 OP_SECONDS = 1e-8
+REFERENCE = Contraction()
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,9 @@ class ToyProgram:
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        leaves = [(n, "input" if n.op == "input" else "param") for n in (*self.plan.graph.inputs, *self.plan.graph.params)]
         found, at = [], 0
-        for node, kind in leaves:
-            found.append(Buffer(str(node.attr("name")), "main", kind, at, node.type.nbytes, node.type, 0, 9))
+        for node in (*self.plan.graph.inputs, *self.plan.graph.params):
+            found.append(Buffer(str(node.attr("name")), "main", node.op, at, node.type.nbytes, node.type, 0, 9))
             at += node.type.nbytes
         return (*found, Buffer("scratch", "fast", "scratch", 0, 64, None, 0, 9))
 
@@ -58,7 +58,7 @@ class ToyMachine:
     chip: str
     bytes_a_second: float = 1e9
     spare: float = 1.0
-    contraction: Contraction = Contraction()
+    contraction: Contraction = REFERENCE
     rule_files: Sequence[Path] = ()
 
     @property

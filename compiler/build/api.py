@@ -17,7 +17,8 @@ from .files import build_files
 from .folder import refuse_foreign, write_folder
 from .inputs import Given
 from .options import BuildOptions, Numerics
-from .runs import RunResult, run as run_program, runnable, runnable_folder
+from .runs import RunResult, runnable, runnable_folder
+from .runs import run as run_program
 from .search import Searcher
 from .tensors import read_tensor
 
@@ -90,11 +91,22 @@ class Build:
 
 
 def build(
-    model: PathLike | Graph, target: str = "mxu:v5e", *, weights: PathLike | None = None,
-    dims: Mapping[str, int] | None = None, dtypes: Mapping[str, str] | None = None, rules: Sequence[PathLike] = (),
-    numerics: Numerics = "reassoc", overrides: Sequence[str] = (), entry: str | None = None,
-    disabled: Sequence[str] = (), unchecked: bool = False, opt: int = 2, fuse: bool = True,
-    budget: Mapping[str, int] | None = None, out: PathLike | None = None,
+    model: PathLike | Graph,
+    target: str = "mxu:v5e",
+    *,
+    weights: PathLike | None = None,
+    dims: Mapping[str, int] | None = None,
+    dtypes: Mapping[str, str] | None = None,
+    rules: Sequence[PathLike] = (),
+    numerics: Numerics = "reassoc",
+    overrides: Sequence[str] = (),
+    entry: str | None = None,
+    disabled: Sequence[str] = (),
+    unchecked: bool = False,
+    opt: int = 2,
+    fuse: bool = True,
+    budget: Mapping[str, int] | None = None,
+    out: PathLike | None = None,
 ) -> Build:
     """Build `model` (a `.tdsl` path or a Graph) for `target`, and write the folder `out` if one is named.
 
@@ -106,7 +118,7 @@ def build(
         refuse_foreign(os.fspath(out))
     given = model if isinstance(model, Graph) else os.fspath(model)
     options = BuildOptions(
-        given, target, entry, dict(dims or {}), dict(dtypes or {}), _path(weights), tuple([os.fspath(path) for path in rules]),
+        given, target, entry, dict(dims or {}), dict(dtypes or {}), _path(weights), _paths(rules),
         tuple(disabled), numerics, unchecked, tuple(overrides), dict(budget or {}), opt, fuse,
     )  # fmt: skip
     with Searcher() as searcher:
@@ -117,14 +129,23 @@ def build(
 
 
 def run(
-    model: PathLike | Graph, target: str = "mxu:v5e", *, inputs: Inputs, weights: PathLike | None = None,
-    dims: Mapping[str, int] | None = None, dtypes: Mapping[str, str] | None = None, rules: Sequence[PathLike] = (),
-    numerics: Numerics = "reassoc", overrides: Sequence[str] = (), entry: str | None = None, check: bool = False,
+    model: PathLike | Graph,
+    target: str = "mxu:v5e",
+    *,
+    inputs: Inputs,
+    weights: PathLike | None = None,
+    dims: Mapping[str, int] | None = None,
+    dtypes: Mapping[str, str] | None = None,
+    rules: Sequence[PathLike] = (),
+    numerics: Numerics = "reassoc",
+    overrides: Sequence[str] = (),
+    entry: str | None = None,
+    check: bool = False,
 ) -> RunResult:
     """Build `model` and run it on the simulator; or run a build folder, whose target and options are its own.
 
     `inputs` are arrays by name, or `FILE.npy`, `FILE.npz:NAME`, `FILE.safetensors:NAME`; dims that `dims` does not fix
-    come from their shapes. `outputs` of the result are arrays by name; with `check`, `checks` says whether they are what
+    come from their shapes. `outputs` of the result are arrays by name; with `check`, `checks` says if they are what
     the model means. DiagnosticError for mistakes in what was given.
     """  # fmt: skip
     given = _given(inputs)
@@ -142,6 +163,10 @@ def run(
 
 def _path(path: PathLike | None) -> str | None:
     return None if path is None else os.fspath(path)
+
+
+def _paths(paths: Sequence[PathLike]) -> tuple[str, ...]:
+    return tuple(os.fspath(path) for path in paths)
 
 
 def _given(inputs: Inputs) -> dict[str, Given]:

@@ -2,8 +2,8 @@
 
 The model as written, evaluated with the target's contraction, is right. The rewritten graph is compared with it value
 by value as far as it has the values of the model as written, loop bodies iteration by iteration; then the program's
-outputs; and when these are wrong although rewriting is not to blame, each kernel on its own. Must not know how any level
-is made.
+outputs; and when these are wrong although rewriting is not to blame, each kernel on its own. Must not know how any
+level is made.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Wrong:
         at = f" ({self.source})" if self.source else ""
         turn = f" in iteration {', '.join(map(str, self.iterations))}" if self.iterations else ""
         rule = f" by the rule `{self.rule}`" if self.rule else ""
-        return f"the first wrong value is `{self.op}` : {self.type}{at}{turn}, made wrong by {self.maker}{rule}: {self.fault}"
+        what = f"the first wrong value is `{self.op}` : {self.type}{at}{turn}"
+        return f"{what}, made wrong by {self.maker}{rule}: {self.fault}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,11 @@ class Subject:
 
 
 def check(
-    subject: Subject, inputs: Mapping[str, NDArray], params: Mapping[str, NDArray],
-    plan_params: Mapping[str, NDArray], outputs: Mapping[str, NDArray],
+    subject: Subject,
+    inputs: Mapping[str, NDArray],
+    params: Mapping[str, NDArray],
+    plan_params: Mapping[str, NDArray],
+    outputs: Mapping[str, NDArray],
 ) -> Verdict:
     """Compare what the program gave (`outputs` by name), and every level before it, with the model as written.
 
@@ -126,7 +130,9 @@ class _Judge:
 class _Frame:
     """A graph under evaluation, no further than asked for."""
 
-    def __init__(self, graph: Graph, ctx: Context, bound: Mapping[str, NDArray], given: Mapping[int, NDArray] | None = None):
+    def __init__(
+        self, graph: Graph, ctx: Context, bound: Mapping[str, NDArray], given: Mapping[int, NDArray] | None = None
+    ):
         self.graph, self.ctx, self.bound = graph, ctx, bound
         self.values: dict[int, NDArray] = dict(given or {})
         self.next = 0

@@ -7,7 +7,9 @@ dtype at the largest magnitude. Must not know graphs, plans or where the tensors
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
+import ml_dtypes
 import numpy as np
 
 from ..graph import DType, NDArray
@@ -96,9 +98,7 @@ def _ulp(dtype: DType, magnitude: float) -> float:
 
 def _format(dtype: DType) -> tuple[int, int]:
     """(explicit digits of the significand, least normal exponent)."""
-    import ml_dtypes
-
-    info = ml_dtypes.finfo(dtype.numpy)
+    info = cast(Any, ml_dtypes.finfo(dtype.numpy))
     return int(info.nmant), int(info.minexp)
 
 

@@ -214,7 +214,9 @@ def _program(b: Build, unfused: Timed | None) -> Build:
         return replace(b, chosen=chosen)
     written = replace(b, rewritten=b.source.graph, origin=identity(b.source.graph))
     again = timed(b.machine, plan(b.source.graph, b.machine, _plan_options(b.options)))
-    kept, what = (again, "the plan of the model as written") if not _worse(again, unfused) else (unfused, "one kernel per op")
+    kept, what = (
+        (again, "the plan of the model as written") if not _worse(again, unfused) else (unfused, "one kernel per op")
+    )
     said = f"the optimised program was worse by simulation ({_cost(chosen)}, unfused {_cost(unfused)}); {what} is used"
     return replace(written, plan=kept.plan, chosen=kept).noted("E0706", said)
 
@@ -262,4 +264,3 @@ def _same_without(b: Build, machine: Machine, search: Searcher) -> bool:
     except DiagnosticError:
         return False
     return (chosen.timing.seconds, chosen.bytes) == (b.chosen.timing.seconds, b.chosen.bytes)
-

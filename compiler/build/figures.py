@@ -57,8 +57,14 @@ class Bounds:
 
 
 def report(
-    model: str, machine: Machine, chosen: Timed, unfused: Timed | None, bounds: Bounds, searches: Sequence[Search],
-    extraction: Mapping[str, object], notes: Sequence[str],
+    model: str,
+    machine: Machine,
+    chosen: Timed,
+    unfused: Timed | None,
+    bounds: Bounds,
+    searches: Sequence[Search],
+    extraction: Mapping[str, object],
+    notes: Sequence[str],
 ) -> Json:
     """`report.json`: schema tdslc-report/1. `unfused` is None when that does not fit the machine."""  # fmt: skip
     return {
@@ -158,7 +164,7 @@ def _kernel(machine: Machine, time: KernelTime, kernel: Kernel, count: int) -> J
 
 
 def _search(searches: Sequence[Search], extraction: Mapping[str, object]) -> Json:
-    """The searches of a model and of its loop bodies as one: counts are summed, and the worst reason to stop is told."""
+    """The searches of a model and of its loop bodies as one: counts are summed, a reason to stop early is told."""
     fired: dict[str, int] = {}
     for search in searches:
         for rule, n in search.fired.items():

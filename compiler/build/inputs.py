@@ -65,7 +65,7 @@ def bind_dims(graph: Graph, given: Mapping[str, Given], fixed: Mapping[str, int]
 
 
 def bind_inputs(graph: Graph, given: Mapping[str, Given]) -> dict[str, NDArray]:
-    """The inputs of `graph` by name, each of its declared type. DiagnosticError with all that is wrong (E0607-E0609)."""
+    """The inputs of `graph` by name, each of its declared type. DiagnosticError with all faults (E0607-E0609)."""
     types = {str(n.attr("name")): n.type for n in graph.inputs}
     faults = [_unknown(name, types) for name in given if name not in types]
     missing = [f"`{name}` {t}" for name, t in types.items() if name not in given]

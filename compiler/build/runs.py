@@ -18,9 +18,9 @@ from ..plan.target import Machine, Plan, Program
 from ..source import Diagnostic, DiagnosticError, Note, did_you_mean
 from .check import Subject, Verdict, Wrong, check, output_names
 from .driver import Build
+from .folder import read_json
 from .inputs import Given, bind_inputs
 from .levels import read_levels, read_machine, read_program, read_trace
-from .folder import read_json
 from .options import Numerics
 from .phases import Phase, Phases, Progress, quiet
 from .tensors import Tensor, read_tensor
@@ -75,7 +75,9 @@ def runnable_folder(folder: str) -> Runnable:
     numerics = levels.manifest["options"]["numerics"]
     report = read_json(folder, "report.json")
     fired = fired_at(read_trace(folder))
-    return Runnable(levels.graph, levels.rewritten, levels.origin, levels.plan, program, machine, numerics, report, fired)
+    return Runnable(
+        levels.graph, levels.rewritten, levels.origin, levels.plan, program, machine, numerics, report, fired
+    )
 
 
 def fired_at(trace: Iterable[Mapping[str, object]]) -> dict[str, list[str]]:
@@ -87,8 +89,12 @@ def fired_at(trace: Iterable[Mapping[str, object]]) -> dict[str, list[str]]:
 
 
 def run(
-    subject: Runnable, inputs: Mapping[str, Given], weights: str | None = None, checked: bool = False,
-    expect: Sequence[str] = (), progress: Progress = quiet,
+    subject: Runnable,
+    inputs: Mapping[str, Given],
+    weights: str | None = None,
+    checked: bool = False,
+    expect: Sequence[str] = (),
+    progress: Progress = quiet,
 ) -> RunResult:
     """Run on the simulator. `weights` is a .safetensors path or `random:SEED`; `expect` are `OUTPUT=FILE` texts.
 
@@ -167,16 +173,18 @@ def _chip_params(subject: Runnable, params: Mapping[str, NDArray]) -> dict[str, 
 
 def _check_row(subject: Runnable, verdict: Verdict) -> dict[str, Any]:
     how = "bit for bit" if subject.numerics == "exact" else "within 4 times the model's own error plus 4 ulp"
-    worst = {n: a for n, a in verdict.outputs.items()}
-    errors = ", ".join(f"{n} error {a.error:.3g} of {a.allowed:.3g} allowed" for n, a in worst.items())
-    detail = f"{verdict.compared} values compared {how}" + (f"; {errors}" if errors and subject.numerics != "exact" else "")
+    errors = ", ".join(f"{n} error {a.error:.3g} of {a.allowed:.3g} allowed" for n, a in verdict.outputs.items())
+    more = f"; {errors}" if errors and subject.numerics != "exact" else ""
+    detail = f"{verdict.compared} values compared {how}{more}"
     return {"name": "check", "ok": verdict.wrong is None, "detail": str(verdict.wrong) if verdict.wrong else detail}
 
 
 def _wrong_numbers(wrong: Wrong) -> Diagnostic:
     fired = ", ".join(wrong.fired)
     remarks = (Note(f"rules that fired at this op: {fired}"),) if fired else ()
-    help = "leave a rule out with `--no-rule NAME` to see whether it is to blame" if wrong.maker == "rewriting" else None
+    help = (
+        "leave a rule out with `--no-rule NAME` to see whether it is to blame" if wrong.maker == "rewriting" else None
+    )
     return Diagnostic("E0801", f"wrong numbers: {wrong}", notes=remarks, help=help)
 
 

@@ -151,7 +151,9 @@ def _header(path: str, data: NDArray) -> tuple[dict[str, Any], int]:
     try:
         header = json.loads(bytes(data[8 : 8 + size]).decode("utf-8"), object_pairs_hook=_no_twins)
     except (ValueError, RecursionError) as error:
-        raise _malformed(path, f"its header is not the JSON it should be: {str(error) or 'nested too deeply'}") from None
+        raise _malformed(
+            path, f"its header is not the JSON it should be: {str(error) or 'nested too deeply'}"
+        ) from None
     if not isinstance(header, dict):
         raise _malformed(path, "its header is not a JSON object")
     return cast("dict[str, Any]", header), 8 + size

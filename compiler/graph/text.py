@@ -114,8 +114,9 @@ class _Reader:
         return GraphTextError(f"line {line}: expected {wanted}, found {found!r}")
 
     def peek(self, literal: str) -> bool:
-        space = _SPACE.match(self.text, self.at)
-        self.at = space.end() if space else self.at
+        if self.text[self.at : self.at + 1].isspace():
+            space = _SPACE.match(self.text, self.at)
+            self.at = space.end() if space else self.at
         return self.text.startswith(literal, self.at)
 
     def take(self, literal: str) -> bool:
@@ -136,6 +137,7 @@ class _Reader:
 
     def read(self, pattern: re.Pattern[str], wanted: str, made: Callable[[str], _T]) -> _T:
         """What `made` makes of the text of `pattern`; its ValueError means that the text is not `wanted`."""
+        self.peek("")
         start = self.at
         found = self.match(pattern)
         try:
@@ -216,13 +218,13 @@ def _node(r: _Reader) -> Node:
     r.need("=")
     op = r.word()
     args, attrs = _inside(r)
+    if op in _TYPED_LEAVES and attrs.keys() & {"dtype", "shape"}:
+        raise r.fail("no dtype or shape but in the type")
     r.need(":")
     types = [_type(r)]
     while r.take(","):
         types.append(_type(r))
     if op in _TYPED_LEAVES:
-        if attrs.keys() & {"dtype", "shape"}:
-            raise r.fail("dtype and shape in the type only")
         attrs |= {"dtype": types[0].dtype, "shape": types[0].shape}
     loc = r.string() if r.take("@") else ""
     return Node(op, tuple(args), make_attrs(attrs), tuple(types), tuple(outs), tuple(_regions(r)), loc)

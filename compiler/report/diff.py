@@ -12,8 +12,8 @@ from .tables import Table, table
 Json = Mapping[str, Any]
 # Totals that are compared, in this order; `bytes` is read and written together.
 METRICS = (
-    "seconds", "cycles", "bytes", "bytes_read", "bytes_written", "flops", "kernels", "peak_fast_bytes", "peak_main_bytes",
-    "bound_seconds", "bound_ratio",
+    "seconds", "cycles", "bytes", "bytes_read", "bytes_written", "flops", "kernels",
+    "peak_fast_bytes", "peak_main_bytes", "bound_seconds", "bound_ratio",
 )  # fmt: skip
 _THRESHOLD = re.compile(r"\s*(\w+)\s*(>|<)\s*([+-]?)(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(%?)\s*")
 
@@ -79,8 +79,12 @@ def compare(a: Json, b: Json, options_a: Json, options_b: Json, thresholds: Sequ
 
 def show_difference(d: Difference, name_a: str, name_b: str, width: int = 100) -> str:
     """`d` as text: only rows that differ, and a line when none does."""
-    changed = [[row["name"], _n(row["a"]), _n(row["b"]), _n(row["delta"]), _share(row)] for row in d.totals if row["delta"]]
-    kernels = [_kernel_row(row) for row in d.kernels if row["seconds"]["delta"] or row["bytes"]["delta"] or not _both(row)]
+    changed = [
+        [row["name"], _n(row["a"]), _n(row["b"]), _n(row["delta"]), _share(row)] for row in d.totals if row["delta"]
+    ]
+    kernels = [
+        _kernel_row(row) for row in d.kernels if row["seconds"]["delta"] or row["bytes"]["delta"] or not _both(row)
+    ]
     rules = [[row["name"], _n(row["a"]), _n(row["b"])] for row in d.rules]
     options = [[row["name"], f"{row['a']} -> {row['b']}"] for row in d.options]
     parts = [
@@ -110,7 +114,7 @@ def _delta(row: dict[str, Any], a: float | None, b: float | None) -> dict[str, A
 
 
 def _kernels(a: Json, b: Json) -> list[Json]:
-    """Kernels of A and B in A's order, then those only B has. Alike: the same ops of the same line, else the same name."""
+    """Kernels of A in order, each with its partner in B (`_partner`), then those that only B has."""
     left = list(b["kernels"])
     rows: list[Json] = []
     for kernel in a["kernels"]:
@@ -122,6 +126,7 @@ def _kernels(a: Json, b: Json) -> list[Json]:
 
 
 def _partner(kernel: Json, others: Sequence[Json]) -> Json | None:
+    """The one of `others` with the same ops of the same source line, else with the same name."""
     alike = [k for k in others if (k["source"], k["ops"]) == (kernel["source"], kernel["ops"])]
     named = [k for k in others if k["name"] == kernel["name"]]
     return next(iter([k for k in alike if k in named] or alike or named), None)

@@ -13,7 +13,9 @@ def show_rules(rows: Sequence[Mapping[str, Any]], width: int = 100) -> str:
     shown = [["on" if r["on"] else "off", r["name"], " ".join(f"@{c}" for c in r["classes"]), _said(r)] for r in rows]
     on = sum(bool(r["on"]) for r in rows)
     head = f"{len(rows)} rules, {on} on"
-    return "\n\n".join(part for part in (head, table(Table(["", "rule", "class", "says"], "lllw", shown), width)) if part)
+    return "\n\n".join(
+        part for part in (head, table(Table(["", "rule", "class", "says"], "lllw", shown), width)) if part
+    )
 
 
 def _said(row: Mapping[str, Any]) -> str:

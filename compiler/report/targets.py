@@ -12,7 +12,8 @@ def show_targets(targets: Sequence[Mapping[str, Any]]) -> str:
     """One line for each chip, as `--target` takes it, and how to bring one's own."""
     lines = [f"{t['name']}:{chip}" for t in targets for chip in t["chips"]]
     own = [f"{t['name']}:FILE.toml" for t in targets]
-    hint = f"a chip of your own: {', '.join(own)}; the figures of one: tdslc targets {lines[0] if lines else 'TARGET:CHIP'}"
+    example = lines[0] if lines else "TARGET:CHIP"
+    hint = f"a chip of your own: {', '.join(own)}; the figures of one: tdslc targets {example}"
     return "\n".join([*lines, "", hint])
 
 

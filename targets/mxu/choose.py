@@ -18,7 +18,7 @@ from ...compiler.graph.dtypes import BF16, F32
 from ...compiler.plan.target import KernelCost, Refusal
 from ...compiler.plan.tiling import tile_extent
 from .chip import Chip
-from .emit_kernel import allocate
+from .emit_kernel import Room, allocate
 from .emit_matmul import MatrixUnits
 from .numerics import passes
 from .stages import stages
@@ -82,12 +82,12 @@ def choose(body: Graph, chip: Chip) -> Choice | Refusal:
     )
     half = vmem_half(chip)
     for cost, _, grid in priced:
-        if cost.fast_bytes <= half or _fast_bytes(f, grid) <= half:
+        if cost.fast_bytes <= half or fast_bytes(f, regions(f, grid)) <= half:
             return Choice(grid, regions(f, grid), cost, False)
     for cost, _, grid in priced:
-        if _fast_bytes(f, grid) <= chip.mem.vmem_bytes:
+        if fast_bytes(f, regions(f, grid)) <= chip.mem.vmem_bytes:
             return Choice(grid, regions(f, grid), cost, True)
-    least = min((_fast_bytes(f, grid) for _, _, grid in priced), default=0)
+    least = min((fast_bytes(f, regions(f, grid)) for _, _, grid in priced), default=0)
     return Refusal("capacity", f"the smallest tiles need {least / 2**20:.1f} MiB of VMEM, the chip has {chip.mem.vmem_mib:g} MiB")
 
 
@@ -280,6 +280,6 @@ def _upper_bytes(f: Form, tiles: dict[int, int], slots: int) -> int:
     return total
 
 
-def _fast_bytes(f: Form, grid: tuple[Cut, ...]) -> int:
-    """Bytes of VMEM that `grid` takes, exactly."""
-    return max(allocate(f, r, tile_body(f, r), 0, "")[1] for r in regions(f, grid)) if regions(f, grid) else 0
+def fast_bytes(f: Form, parts: Iterable[Region]) -> int:
+    """Bytes of VMEM that a kernel over these regions takes, exactly."""
+    return max((allocate(f, r, tile_body(f, r), Room(0, 0), "")[1] for r in parts), default=0)

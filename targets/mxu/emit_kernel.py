@@ -40,26 +40,31 @@ from .tiles import Form, Region, TileBody, tile_body
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """A kernel's buffer in VMEM: `slots` copies of `nbytes`."""
+    """A kernel's buffer in VMEM: `slots` copies of `nbytes`, and all of that again for odd turns of a loop."""
 
     name: str
     address: int
     nbytes: int
     slots: int
     type: TensorType
+    turns: int = 1
+
+    @property
+    def total_bytes(self) -> int:
+        return self.nbytes * self.slots * self.turns
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCode:
     """A kernel's stream in three pieces, so that a neighbour's first copies can go between them.
 
-    `ask[i]` starts the first copy of input `asked[i]` (a value of the form's body); `run` is the work;
+    `ask[i]` is the first copy of input `asked[i]` (a value of the form's body); `run` is the work;
     `drain` waits for the last outputs. `single` says that the kernel is one step, after whose `ask`
     it copies nothing in. `end` is the first VMEM byte after the kernel's buffers.
     """
 
     asked: tuple[int, ...]
-    ask: tuple[Instruction, ...]
+    ask: tuple[DmaStart, ...]
     run: tuple[Instruction, ...]
     drain: tuple[Instruction, ...]
     single: bool
@@ -69,17 +74,24 @@ class KernelCode:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A scratch buffer whose slot changes every `period` steps."""
+    """A scratch buffer whose slot changes every `period` steps, and its half with the loop variable `turn`."""
 
     scratch: Scratch
     period: int
+    turn: str | None
+
+    def first(self) -> Address:
+        """The slot in use at step 0."""
+        s = self.scratch
+        turn = (Term(self.turn, s.nbytes * s.slots, 1, 2),) if self.turn else ()
+        return Address(s.address, turn)
 
     def address(self, offset: int) -> Address:
         """The slot in use at step g + offset."""
-        if self.scratch.slots == 1:
-            return Address(self.scratch.address)
-        term = Term("g", self.scratch.nbytes, self.period, self.scratch.slots, offset)
-        return Address(self.scratch.address, (term,))
+        s = self.scratch
+        if s.slots == 1:
+            return self.first()
+        return self.first() + Address(0, (Term("g", s.nbytes, self.period, s.slots, offset),))
 
 
 @dataclass(slots=True)
@@ -160,13 +172,13 @@ class _Region:
             return self.sem_base + order.index(value)
         return self.sem_base + len(order) + list(self.form.body.outputs).index(value)
 
-    def first_copies(self) -> list[tuple[int, Instruction]]:
+    def first_copies(self) -> list[tuple[int, DmaStart]]:
         """(input, its first copy)."""
-        found: list[tuple[int, Instruction]] = []
+        found: list[tuple[int, DmaStart]] = []
         for v in self.tiled_inputs():
             place = self.places[Key(v, "tile")]
             t = self.tile.graph.types[v]
-            to = padded(t.shape, t.dtype).at("vmem", Address(place.scratch.address), t.dtype)
+            to = padded(t.shape, t.dtype).at("vmem", place.first(), t.dtype)
             found.append((v, DmaStart(to, self.home(v, looped=False), self.sem(v))))
         return found
 
@@ -288,8 +300,22 @@ def lags_of(region: Region, tile: TileBody) -> dict[int, int]:
     return {level: i if region.steps > 1 else 0 for i, level in enumerate(levels)}
 
 
-def allocate(f: Form, region: Region, tile: TileBody, base: int, name: str) -> tuple[dict[Key, _Place], int]:
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a kernel may use: VMEM from byte `base`, semaphores from `sems` on.
+
+    With `turn`, a loop variable, its buffers are doubled and taken in turns, so that the next iteration's
+    first copies can come in while this one works.
+    """
+
+    base: int
+    sems: int
+    turn: str | None = None
+
+
+def allocate(f: Form, region: Region, tile: TileBody, room: Room, name: str) -> tuple[dict[Key, _Place], int]:
     """A place in VMEM for every key of the region's stages; the first byte after them."""
+    base = room.base
     lags = lags_of(region, tile)
     first: dict[Key, int] = {}
     last: dict[Key, int] = {}
@@ -304,31 +330,28 @@ def allocate(f: Form, region: Region, tile: TileBody, base: int, name: str) -> t
         between = -(-(last[key] - first[key]) // period)
         slots = 2 + between if period < region.steps else 1
         nbytes = padded_bytes(t.shape, t.dtype)
-        places[key] = _Place(Scratch(f"{name}.{key.value}.{key.form}", base, nbytes, slots, t), period)
-        base += nbytes * slots
+        scratch = Scratch(f"{name}.{key.value}.{key.form}", base, nbytes, slots, t, 2 if room.turn else 1)
+        places[key] = _Place(scratch, period, room.turn)
+        base += scratch.total_bytes
     return places, base
 
 
 def kernel_code(
-    f: Form, parts: tuple[Region, ...], homes: Mapping[int, Address], mxu: MatrixUnits, base: int, name: str, sems: int
+    f: Form, parts: tuple[Region, ...], homes: Mapping[int, Address], mxu: MatrixUnits, room: Room, name: str
 ) -> KernelCode:
-    """The stream of a kernel over its regions.
-
-    `homes` are the HBM addresses of its inputs and outputs, `base` the first VMEM byte it may use, and
-    `sems` the first semaphore.
-    """
+    """The stream of a kernel over its regions; `homes` are the HBM addresses of its inputs and outputs."""
     asked: list[int] = []
-    ask: list[Instruction] = []
+    ask: list[DmaStart] = []
     run: list[Instruction] = []
     drain: list[Instruction] = []
     scratch: list[Scratch] = []
-    end = base
+    end = room.base
     for number, region in enumerate(parts):
         tile = tile_body(f, region)
-        places, last = allocate(f, region, tile, base, f"{name}.{number}" if number else name)
+        places, last = allocate(f, region, tile, room, f"{name}.{number}" if number else name)
         end = max(end, last)
         scratch += [p.scratch for p in places.values()]
-        work = _Region(f, region, tile, homes, mxu, places, lags_of(region, tile), sems)
+        work = _Region(f, region, tile, homes, mxu, places, lags_of(region, tile), room.sems)
         copies = work.first_copies()
         if number == 0:
             asked, ask = [v for v, _ in copies], [i for _, i in copies]

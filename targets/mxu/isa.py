@@ -45,6 +45,11 @@ class Address:
             return Address(self.base + other, self.terms)
         return Address(self.base + other.base, self.terms + other.terms)
 
+    def later(self, loop: str, by: int) -> Address:
+        """The address that this one will be `by` iterations of `loop` later."""
+        terms = (Term(t.loop, t.coef, t.div, t.mod, t.offset + by) if t.loop == loop else t for t in self.terms)
+        return Address(self.base, tuple(terms))
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -64,6 +69,10 @@ class View:
     dtype: DType
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+
+    def later(self, loop: str, by: int) -> View:
+        """The view that this one will be `by` iterations of `loop` later."""
+        return View(self.memory, self.address.later(loop, by), self.dtype, self.shape, self.strides)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,9 @@
 """A plan as a program for one core: places in HBM and VMEM, and the stream of all kernels.
 
-Kernels follow one another in one stream. Even and odd kernels use different halves of VMEM, so a
-kernel's first copies of params (which wait for nobody) are asked for while the kernel before it still
-works: a kernel is a unit of values, not of time. A loop of the plan stays a loop of the program; its
-per-iteration tensors are addressed by the loop variable, and a carried tensor is overwritten in place
-when nothing reads it after, else copied at the end of the iteration. Must not know the e-graph.
+Kernels follow one another in one stream (`rows.py`). A loop of the plan stays a loop of the program; its
+per-iteration tensors are addressed by the loop variable. A carried tensor is overwritten in place when
+nothing reads the old value after the new one is begun; else it has two places that take turns.
+Must not know the e-graph.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from ...compiler.graph.dtypes import I32
 from ...compiler.plan.target import Alias, Buffer, Kernel, LoopStep, Plan, Step
 from ...compiler.source import Diagnostic, DiagnosticError
 from .chip import Chip
-from .choose import Choice, choose, matrix_units, vmem_half
-from .emit_kernel import KernelCode, Scratch, kernel_code
+from .choose import Choice, choose
+from .emit_kernel import Scratch
 from .hbm import Life, aligned, first_fit
 from .isa import Address, DmaStart, DmaWait, Instruction, KernelBlock, Loop, MxuProgram, Term
+from .rows import SEMAPHORES_PER_KERNEL, Ring, kernel_row
 from .strided import dense, element_bytes
-from .tiles import form
 
-SEMAPHORES_PER_KERNEL = 4096  # more than a kernel can have inputs and outputs
+COPY_SEMAPHORE = 3 * SEMAPHORES_PER_KERNEL  # copies between kernels; no kernel's room reaches it
 
 
 def lower(plan: Plan, chip: Chip) -> MxuProgram:
@@ -65,15 +64,6 @@ def alias_roots(plan: Plan) -> dict[int, int]:
         if isinstance(s, Alias):
             root[s.output] = root.get(s.source, s.source)
     return root
-
-
-@dataclass(frozen=True, slots=True)
-class _Lowered:
-    """A kernel's code. A `solo` kernel uses all of VMEM, so its neighbours' copies keep out of it."""
-
-    kernel: Kernel
-    code: KernelCode
-    solo: bool
 
 
 @dataclass(slots=True)
@@ -120,20 +110,23 @@ class _Lowering:
     # ---- steps ----
 
     def steps(
-        self, plan: Plan, homes: Mapping[int, Address], targets: Mapping[int, Address], depth: str
+        self, plan: Plan, homes: Mapping[int, Address], targets: Mapping[int, Address], depth: str,
+        ring: Ring | None = None,
     ) -> list[Instruction]:
         """The stream of `plan`'s steps; `targets` are the values whose places are already chosen."""
         where = self.place(plan, homes, targets)
         stream: list[Instruction] = []
-        pending: list[_Lowered] = []
+        pending: list[Kernel] = []
         for step in plan.steps:
             if isinstance(step, Kernel):
-                pending.append(self.kernel(step, where))
+                pending.append(step)
             elif isinstance(step, LoopStep):
-                stream += _blocks(pending, plan)
+                stream += self.row(pending, plan, where, None)
                 pending = []
                 stream += self.loop(step, plan, where, depth)
-        stream += _blocks(pending, plan)
+        # Only a body without loops of its own is one row that closes on itself.
+        whole = all(not isinstance(s, LoopStep) for s in plan.steps)
+        stream += self.row(pending, plan, where, ring if whole else None)
         self.homes_of = where
         return stream
 
@@ -172,31 +165,31 @@ class _Lowering:
                 where[s.output] = where[s.source]
         return where
 
-    def kernel(self, k: Kernel, where: Mapping[int, Address]) -> _Lowered:
-        choice = choose(k.body, self.chip)
-        if not isinstance(choice, Choice):
-            raise DiagnosticError([
-                Diagnostic(
-                    "E0401", f"does not fit: kernel {k.name} ({k.source or 'no source'}): {choice.detail}",
-                    help="choose smaller dims or a chip with more VMEM (--set mem.vmem_mib=...)",
-                )
-            ])
-        f = form(k.body)
-        homes = {v: where[k.inputs[o.index]] for v, o in f.origins.items()}
-        homes |= {v: where[outer] for v, outer in zip(f.body.outputs, k.outputs, strict=True)}
-        odd = self.kernels % 2
-        base = 0 if choice.solo else odd * vmem_half(self.chip)
-        code = kernel_code(
-            f, choice.regions, homes, matrix_units(self.chip), base, k.name, odd * SEMAPHORES_PER_KERNEL
-        )
-        self.buffers += [_scratch(s, self.kernels) for s in code.scratch]
-        self.kernels += 1
-        return _Lowered(k, code, choice.solo)
+    def row(self, kernels: Sequence[Kernel], plan: Plan, where: Mapping[int, Address], ring: Ring | None) -> list[Instruction]:
+        """The stream of kernels that follow one another."""
+        chosen = [(k, self.choice(k)) for k in kernels]
+        ready = frozenset(n.out for n in (*plan.graph.inputs, *plan.graph.params))
+        row = kernel_row(chosen, where, ready, self.chip, ring)
+        for scratch in row.scratch:
+            self.buffers += [_scratch(s, self.kernels) for s in scratch]
+            self.kernels += 1
+        return list(row.blocks)
+
+    def choice(self, k: Kernel) -> Choice:
+        found = choose(k.body, self.chip)
+        if isinstance(found, Choice):
+            return found
+        raise DiagnosticError([
+            Diagnostic(
+                "E0401", f"does not fit: kernel {k.name} ({k.source or 'no source'}): {found.detail}",
+                help="choose smaller dims or a chip with more VMEM (--set mem.vmem_mib=...)",
+            )
+        ])
 
     def copy_block(self, source: Address, to: Address, t: TensorType, what: str) -> KernelBlock:
         """A copy from HBM to HBM."""
         box = dense(t.shape, t.dtype)
-        sem = 2 * SEMAPHORES_PER_KERNEL
+        sem = COPY_SEMAPHORE
         copy = DmaStart(box.at("hbm", to, t.dtype), box.at("hbm", source, t.dtype), sem)
         body: tuple[Instruction, ...] = (copy, DmaWait(sem)) if t.size else ()
         return KernelBlock(f"copy_{what}", "", body)
@@ -223,7 +216,8 @@ class _Lowering:
         homes |= dict(zip(inputs[1 + s.carry :], [*elements, *(where[v] for v in s.inputs[s.carry + s.xs :])], strict=True))
         ys = [where[v] + Address(0, (Term(var, _element_bytes(plan.graph.types[v])),)) for v in s.outputs[s.carry :]]
         targets, early, late = self.loop_outputs(s, inputs, left, ys)
-        inner = self.steps(s.body, homes, targets, depth + "_")
+        ring = Ring(var, s.n, frozenset(inputs[1 + s.carry :]))
+        inner = self.steps(s.body, homes, targets, depth + "_", ring)
         places = self.homes_of
         inner += [self.copy_block(places[v], to, body.types[v], "carry") for v, to in early]
         inner += [self.copy_block(a, to, t, "carry") for a, to, t in late]
@@ -309,7 +303,7 @@ def _element_bytes(stacked: TensorType) -> int:
 
 
 def _scratch(s: Scratch, kernel: int) -> Buffer:
-    return Buffer(s.name, "vmem", "scratch", s.address, s.nbytes * s.slots, s.type, kernel, kernel)
+    return Buffer(s.name, "vmem", "scratch", s.address, s.total_bytes, s.type, kernel, kernel)
 
 
 def _reads(step: Step) -> Iterable[int]:
@@ -357,24 +351,3 @@ def _carry_in_place(plan: Plan, root: Mapping[int, int], targets: Mapping[int, A
         while joined[r] in joined:
             joined[r] = joined[joined[r]]
     return joined
-
-
-def _blocks(codes: Sequence[_Lowered], plan: Plan) -> list[Instruction]:
-    """Kernels in a row; each one's first copies of what no kernel makes go into the one before it."""
-    ready = {n.out for n in (*plan.graph.inputs, *plan.graph.params)}
-    early: list[tuple[Instruction, ...]] = []
-    own: list[tuple[Instruction, ...]] = []
-    for before, this in zip((None, *codes), codes, strict=False):
-        alone = before is None or before.solo or this.solo
-        k, code = this.kernel, this.code
-        values = {v: k.inputs[o.index] for v, o in form(k.body).origins.items()}
-        split = [(not alone and values[v] in ready, i) for v, i in zip(code.asked, code.ask, strict=True)]
-        early.append(tuple(i for ahead, i in split if ahead))
-        own.append(tuple(i for ahead, i in split if not ahead))
-    blocks: list[Instruction] = []
-    for i, this in enumerate(codes):
-        ahead, code = early[i + 1] if i + 1 < len(codes) else (), this.code
-        before_work, after_work = (ahead, ()) if code.single else ((), ahead)
-        body = (*own[i], *before_work, *code.run, *after_work, *code.drain)
-        blocks.append(KernelBlock(this.kernel.name, this.kernel.source, body))
-    return blocks

@@ -132,7 +132,7 @@ class LoopStep:
             if found is None or found[0] != seen:
                 continue
             times = (end - i) // (i - back)
-            if times and self._regular(env, i, i + times * (i - back)):
+            if times and self._regular(st, env, back, i + times * (i - back)):
                 self._skip(st, i, times, i - back, found[1], found[2])
                 history.clear()
                 return times * (i - back)
@@ -166,20 +166,32 @@ class LoopStep:
             tuple(live),
         )
 
-    def _regular(self, env: Env, i: int, end: int) -> bool:
-        """Whether no two accesses of the loop that move at different rates meet from `i` to `end` - 1."""
+    def _regular(self, st: State, env: Env, i: int, end: int) -> bool:
+        """Whether no two accesses of the loop that move at different rates meet from `i` to `end` - 1.
+
+        `i` is where the repeat began: a chance meeting in it would not come again. Accesses still under
+        way belong to earlier iterations, so where they lie counts too.
+        """
         if not self.shape.suspects:
             return True
         ranges = {**{k: (v, v + 1) for k, v in env.items()}, **self.shape.inside, self.var: (i, end)}
-        return not any(_meet(a, b, ranges) for a, b in self.shape.suspects)
+        return not any(_meet(_sweep(st, a, ranges), _sweep(st, b, ranges)) for a, b in self.shape.suspects)
 
 
-def _meet(a: Access, b: Access, ranges: dict[str, tuple[int, int]]) -> bool:
-    (a_low, a_high), (b_low, b_high) = reach(a, ranges), reach(b, ranges)
-    if a_high - a_low == a.extent.length and b_high - b_low == b.extent.length:
-        return not disjoint(a_low, a.extent, b_low, b.extent)
-    whole_a, whole_b = Extent(1, a_high - a_low, 0), Extent(1, b_high - b_low, 0)
-    return not disjoint(a_low, whole_a, b_low, whole_b)
+# A low address and the extent from there.
+Sweep = tuple[int, Extent]
+
+
+def _sweep(st: State, a: Access, ranges: dict[str, tuple[int, int]]) -> Sweep:
+    """What `a` covers over `ranges` and under way: its own extent when it stands still, else all between the ends."""
+    low, high = reach(a, ranges)
+    for r in st.live.get(a.sid, ()):
+        low, high = min(low, r.low), max(high, r.low + a.extent.length)
+    return low, a.extent if high - low == a.extent.length else Extent(1, high - low, 0)
+
+
+def _meet(a: Sweep, b: Sweep) -> bool:
+    return not disjoint(a[0], a[1], b[0], b[1])
 
 
 def reach(a: Access, ranges: dict[str, tuple[int, int]]) -> tuple[int, int]:

@@ -91,7 +91,7 @@ def test_broken_files_are_refused(tmp_path: Path, name: str) -> None:
 def test_pickles_are_refused(tmp_path: Path, protocol: int) -> None:
     path = tmp_path / "model.pt"
     path.write_bytes(pickle.dumps({"a": 1}, protocol))
-    with pytest.raises(DiagnosticError, match="E0602.*pickle"):
+    with pytest.raises(DiagnosticError, match=r"E0602.*pickle"):
         read_safetensors(str(path))
 
 
@@ -99,7 +99,7 @@ def test_a_zip_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.bin"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("data.pkl", b"")
-    with pytest.raises(DiagnosticError, match="E0602.*pickle"):
+    with pytest.raises(DiagnosticError, match=r"E0602.*pickle"):
         read_safetensors(str(path))
 
 
@@ -134,7 +134,7 @@ def test_broken_numpy_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(DiagnosticError, match="E0610"):
             read_tensor(str(path))
     path.write_bytes(whole[:-1])
-    with pytest.raises(DiagnosticError, match="E0610.*truncated"):
+    with pytest.raises(DiagnosticError, match=r"E0610.*truncated"):
         read_tensor(str(path)).read()
 
 
@@ -144,7 +144,7 @@ def test_a_missing_tensor_is_named_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(DiagnosticError) as caught:
         read_tensor(f"{path}:lables")
     assert caught.value.diagnostics[0].help == f"did you mean `{path}:labels`?"
-    with pytest.raises(DiagnosticError, match="E0612.*say which"):
+    with pytest.raises(DiagnosticError, match=r"E0612.*say which"):
         read_tensor(path)
     with pytest.raises(DiagnosticError, match="E0001"):
         read_tensor(str(tmp_path / "no.npz:x"))

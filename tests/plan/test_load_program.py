@@ -143,8 +143,8 @@ def graphs(draw: st.DrawFn) -> Graph:
     for _ in range(draw(st.integers(1, 8))):
         x, y = draw(st.sampled_from(values)), draw(st.sampled_from(values))
         op = draw(st.sampled_from(["add", "mul", "neg", "transpose"]))
-        one = b.one("transpose", x, perm=(1, 0)) if op == "transpose" else b.one(op, x) if op == "neg" else b.one(op, x, y)
-        values.append(one)
+        args = (x, y) if op in ("add", "mul") else (x,)
+        values.append(b.add(op, args, {"perm": (1, 0)} if op == "transpose" else {})[0])
     region = b.finish([values[-1], draw(st.sampled_from(values))])
     m = Builder("m")
     x, w, g = m.input("x", t(2, 2)), m.param("w.{i}", t(3, 2, 2), stack=3), m.param("g", t(2, 2))

@@ -58,7 +58,8 @@ def test_what_depends_on_params_is_free():
     other = Builder("other")
     x, w = other.input("x", t(64, 64)), other.param("w", t(64, 64))
     z = other.one("matmul", x, other.one("mul", w, scalar(other, 2.0, (64, 64))))
-    graph, rules = found(saturated(b.finish([y]), [(y, other.finish([z]), "scale_weight")]), FakeMachine(launch_seconds=0))
+    sat = saturated(b.finish([y]), [(y, other.finish([z]), "scale_weight")])
+    graph, rules = found(sat, FakeMachine(launch_seconds=0.0))
     assert rules == {"scale_weight": 2}
     assert [k.ops for k in plan(graph, MACHINE, OPTIONS).steps] == [("matmul",)]
 

@@ -12,7 +12,7 @@ from tdslc.compiler.graph.dtypes import BF16, F32
 from tdslc.compiler.plan.target import Kernel, Plan
 from tdslc.targets.mxu import TARGET
 from tdslc.targets.mxu.choose import Choice, choose
-from tdslc.targets.mxu.emit_kernel import kernel_code
+from tdslc.targets.mxu.emit_kernel import Room, kernel_code
 from tdslc.targets.mxu.tiles import Cut, form, regions
 
 MACHINE = TARGET.load("v5e")
@@ -98,5 +98,5 @@ def test_kernel_code_stays_in_its_half() -> None:
     from tdslc.targets.mxu.isa import Address
 
     homes = {v: Address(0) for v in (*f.origins, *f.body.outputs)}
-    code = kernel_code(f, choice.regions, homes, matrix_units(MACHINE.chip), 4096, "k", 0)
-    assert all(s.address >= 4096 and s.address + s.nbytes * s.slots <= code.end for s in code.scratch)
+    code = kernel_code(f, choice.regions, homes, matrix_units(MACHINE.chip), Room(4096, 0), "k")
+    assert all(s.address >= 4096 and s.address + s.total_bytes <= code.end for s in code.scratch)

@@ -158,6 +158,8 @@ def _conv_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
 
 def _infer_window(args: Types, attrs: AttrMap) -> Types | str:
     (x,), window = args, ints(attrs["window"])
+    if x.dtype == BOOL:
+        return f"cannot reduce {x}; needs numbers"
     if x.rank != len(window) + 2:
         return f"window {window} needs an operand [N, C, …] of rank {len(window) + 2}, got {x}"
     if attrs["op"] not in ("max", "sum"):
@@ -241,7 +243,7 @@ def _reduce(kind: str) -> Op:
     def infer(args: Types, attrs: AttrMap) -> Types | str:
         (x,), axes = args, ints(attrs["axes"])
         if (kind in ("and", "or")) != (x.dtype == BOOL):
-            return f"reduce_{kind} cannot reduce {x}"
+            return f"cannot reduce {x}; needs {'bools' if kind in ('and', 'or') else 'numbers'}"
         bad = _bad_axes(x, axes)
         return bad or (x.with_shape(d for i, d in enumerate(x.shape) if i not in axes),)
 
@@ -285,7 +287,7 @@ def _infer_argmax(args: Types, attrs: AttrMap) -> Types | str:
     if not isinstance(axis, int) or not 0 <= axis < x.rank:
         return f"axis {axis} is not an axis of {x}"
     if x.shape[axis] == 0:
-        return f"argmax over an axis of size 0: {x}"
+        return f"axis {axis} of {x} has no element to choose"
     return (TensorType(I32, (*x.shape[:axis], *x.shape[axis + 1 :])),)
 
 

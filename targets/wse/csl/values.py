@@ -31,10 +31,6 @@ class Diverged(Exception):
         self.labels = labels
 
 
-class NotComptime(Exception):
-    """Something needed a value that only a run knows."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
     """A value of `type`. `data` by type: numbers, ids and enums `Number`; `type` a Type; strings str; structs

@@ -1,0 +1,600 @@
+"""What expressions mean: known values, or typed code for values that only a run will know.
+
+One rule for both: an operation on known values is done now, on others it becomes code. Must not know what builtins do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from ....compiler.source import DiagnosticError, Note, Span, did_you_mean
+from . import code as c
+from . import numbers
+from . import syntax as s
+from . import types as t
+from .convert import array_of, coerce, element, function_type, known, made_of, number, to_code
+from .places import CellSpot, Spot, address_of, load, materialised, spot
+from .values import NOTHING, Access, Affine, ArrayData, Cell, Known, Symbol, Unknown, Value, fail, plain, uniform
+from .world import FUNCTION, MAX_CALLS, Bound, FnValue, Frame, LocalVar, Module, Scope, unknown_name
+
+_COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+_DIRECTIONS = ("WEST", "EAST", "SOUTH", "NORTH", "RAMP")
+
+
+def evaluate(e: s.Expr, f: Frame) -> Value:
+    """The value of `e`. Raises DiagnosticError, and Diverged where lanes part."""
+    match e:
+        case s.Literal(_, value):
+            return literal(value)
+        case s.Name():
+            return _name(e, f)
+        case s.Undefined():
+            return Known(t.UNDEFINED, None)
+        case s.Empty():
+            return NOTHING
+        case s.Binary():
+            return _binary(e, f)
+        case s.Unary():
+            return _unary(e, f)
+        case s.Comptime(at, operand):
+            return known(evaluate(operand, _comptime(f)), f.span(at))
+        case s.Conditional():
+            return _conditional(e, f)
+        case s.Call():
+            return _call(e, f)
+        case s.Builtin():
+            f.world.tick(f.span(e.at))
+            return f.world.hooks.builtin(e, f)
+        case s.Index() | s.Deref():
+            return _indexed(e, f)
+        case s.Member():
+            return _member(e, f)
+        case s.Init():
+            return _init(e, f)
+        case s.Tensor():
+            return _tensor(e, f)
+        case _:
+            return Known(t.TYPE, type_of(e, f))
+
+
+def _comptime(f: Frame) -> Frame:
+    inner = f.inner()
+    inner.out = None
+    return inner
+
+
+def literal(value: int | float | str | bool) -> Known:
+    match value:
+        case bool():
+            return Known(t.BOOL, value)
+        case int():
+            return Known(t.COMPTIME_INT, value)
+        case float():
+            return Known(t.COMPTIME_FLOAT, value)
+        case str():
+            return Known(t.STRING, value)
+
+
+# ---- names ---------------------------------------------------------------------------------------
+
+
+def _name(e: s.Name, f: Frame) -> Value:
+    entry = f.find(e.id)
+    if entry is None:
+        if e.id in t.NAMED:
+            return Known(t.TYPE, t.NAMED[e.id])
+        if e.id in _DIRECTIONS:
+            return Known(t.DIRECTION, _DIRECTIONS.index(e.id))
+        raise DiagnosticError(unknown_name(e.id, f, f.span(e.at), _DIRECTIONS))
+    match entry:
+        case Bound(value=value):
+            return value
+        case Cell():
+            return load(CellSpot(entry, (), entry.value.type), f, f.span(e.at))
+        case LocalVar(type, slot):
+            return Unknown(type, c.Local(type, slot))
+        case Symbol():
+            return load(Spot(entry.type, entry, 0, (), entry.mutable, f.span(e.at)), f, f.span(e.at))
+
+
+# ---- types ---------------------------------------------------------------------------------------
+
+
+def type_of(e: s.Expr, f: Frame) -> t.Type:
+    """The type that `e` names."""
+    match e:
+        case s.ArrayType(at, dims, inner):
+            sizes = tuple(number(evaluate(d, _comptime(f)), f.span(d.at), "the size of an array") for d in dims)
+            for d, size in zip(dims, sizes, strict=True):
+                if size < 0:
+                    fail("E1014", f"an array of {size} elements", f.span(d.at))
+            return t.Array(sizes, type_of(inner, f))
+        case s.PointerType(_, to, many, const):
+            return t.Pointer(type_of(to, f), many, const)
+        case s.FunctionType(_, params, result, is_task):
+            return t.Function(tuple(type_of(p, f) for p in params), type_of(result, f), is_task)
+        case s.StructType(at, fields):
+            return t.Struct(_anonymous(f, at), tuple((x.name, type_of(x.type, f)) for x in fields))
+        case s.EnumType():
+            return _enum(e, f)
+        case _:
+            value = evaluate(e, _comptime(f))
+            if value.type != t.TYPE or not isinstance(value, Known):
+                fail("E1010", f"a type is needed here, not {t.show(value.type)}", f.span(e.at))
+            return cast(t.Type, value.data)
+
+
+def _anonymous(f: Frame, at: s.At) -> str:
+    """The name of a struct or enum type: its place, and as it is written."""
+    line, _ = f.module.text.file.position(at[0])
+    text = f.span(at).text.split("{")[0].strip()
+    return f"{f.module.text.file.path}:{line}:{at[0]}#{text}"
+
+
+def _enum(e: s.EnumType, f: Frame) -> t.Enum:
+    base = type_of(e.base, f)
+    if not isinstance(base, t.Int):
+        fail("E1010", f"the values of an enum are integers, not {t.show(base)}", f.span(e.base.at))
+    members: list[tuple[str, int]] = []
+    following = 0
+    for name, given in e.members:
+        if given is not None:
+            following = number(coerce(evaluate(given, _comptime(f)), base, f.span(given.at)), f.span(given.at), f"`{name}`")
+        members.append((name, following))
+        following += 1
+    return t.Enum(_anonymous(f, e.at), base, tuple(members))
+
+
+def written_type(fn: FnValue) -> t.Function:
+    """The type of `fn` as written; what depends on comptime arguments is None (a parameter) or anytype (a result)."""
+    frame = Frame(fn.module.world, fn.module, Scope(), "comptime")
+    names = {formal.name for formal in fn.decl.formals}
+    params: list[t.Type | None] = []
+    for formal in fn.decl.formals:
+        params.append(None if _mentions(formal.type, names) else _none_if_any(type_of(formal.type, frame)))
+    result = t.ANYTYPE if _mentions(fn.decl.result, names) else type_of(fn.decl.result, frame)
+    return t.Function(tuple(params), result, fn.decl.is_task)
+
+
+def _none_if_any(type: t.Type) -> t.Type | None:
+    return None if type == t.ANYTYPE else type
+
+
+def _mentions(e: s.Expr, names: set[str]) -> bool:
+    """Whether the type expression `e` speaks of one of `names`."""
+    match e:
+        case s.Name(_, id):
+            return id in names
+        case s.Builtin(args=args) | s.Call(args=args):
+            return any(_mentions(a, names) for a in args)
+        case s.ArrayType(_, dims, inner):
+            return any(_mentions(d, names) for d in dims) or _mentions(inner, names)
+        case s.PointerType(to=inner):
+            return _mentions(inner, names)
+        case s.Binary(left=left, right=right):
+            return _mentions(left, names) or _mentions(right, names)
+        case _:
+            return False
+
+
+# ---- operators -----------------------------------------------------------------------------------
+
+
+def truth(value: Value, span: Span) -> bool | None:
+    """Whether a condition holds; None when only a run knows. Raises Diverged where lanes differ."""
+    if value.type != t.BOOL:
+        fail("E1010", f"a condition must be bool, not {t.show(value.type)}", span)
+    return bool(uniform(value.data)) if isinstance(value, Known) else None
+
+
+def _binary(e: s.Binary, f: Frame) -> Value:
+    if e.op in ("and", "or"):
+        return _logical(e, f)
+    return operate(e.op, evaluate(e.left, f), evaluate(e.right, f), f.span(e.at), f.span(e.left.at), f.span(e.right.at))
+
+
+def _logical(e: s.Binary, f: Frame) -> Value:
+    left = evaluate(e.left, f)
+    if left.type != t.BOOL:
+        fail("E1010", f"`{e.op}` needs bool, not {t.show(left.type)}", f.span(e.left.at))
+    if isinstance(left, Known):
+        if bool(uniform(left.data)) == (e.op == "or"):
+            return left
+        right = evaluate(e.right, f)
+        return coerce(right, t.BOOL, f.span(e.right.at), f"the right of `{e.op}`")
+    right = coerce(evaluate(e.right, f), t.BOOL, f.span(e.right.at), f"the right of `{e.op}`")
+    return Unknown(t.BOOL, c.Operation(t.BOOL, e.op, (left.code, to_code(right, f.span(e.at))), f.span(e.at)))
+
+
+def operate(op: str, left: Value, right: Value, span: Span, left_span: Span, right_span: Span) -> Value:
+    """`left op right`."""
+    if t.is_number(left.type) and t.is_number(right.type):
+        return _numeric(op, left, right, span, (left_span, right_span))
+    if op in ("==", "!=") and isinstance(left, Known) and isinstance(right, Known) and left.type == right.type:
+        return _same(op, left, right, span)
+    if op in ("==", "!=") and left.type == right.type and (plain(left.type) or isinstance(left.type, t.Pointer)):
+        code = c.Operation(t.BOOL, op, (to_code(left, left_span), to_code(right, right_span)), span)
+        return Unknown(t.BOOL, code)
+    _no_operator(op, left, right, span, (left_span, right_span))
+
+
+def _no_operator(op: str, left: Value, right: Value, span: Span, sides: tuple[Span, Span]) -> Any:
+    types = f"{t.show(left.type)} and {t.show(right.type)}"
+    notes = (Note(f"this is {t.show(left.type)}", sides[0]), Note(f"this is {t.show(right.type)}", sides[1]))
+    fail("E1012", f"`{op}` is not defined for {types}", span, *notes)
+
+
+def _same(op: str, left: Known, right: Known, span: Span) -> Known:
+    if left.type == t.TYPE or left.type == t.STRING:
+        return Known(t.BOOL, (left.data == right.data) == (op == "=="))
+    if plain(left.type):
+        return numbers.compare(op, left, right)
+    fail("E1012", f"`{op}` is not defined for {t.show(left.type)}", span)
+
+
+def _numeric(op: str, left: Value, right: Value, span: Span, sides: tuple[Span, Span]) -> Value:
+    if op in ("<<", ">>"):
+        return _shift(op, left, right, span, sides)
+    if isinstance(left, Known) and isinstance(right, Known):
+        type = numbers.known_peer(left, right)
+        if type is None:
+            return _no_operator(op, left, right, span, sides)
+        if op in _COMPARISONS and t.is_integer(left.type) and t.is_integer(right.type):
+            return numbers.compare(op, left, right)
+        a, b = numbers.coerced(left, type), numbers.coerced(right, type)
+        if a is None or b is None:
+            # One does not fit the type of the other: the range is what is told.
+            coerce(left, type, sides[0], "the left side")
+            coerce(right, type, sides[1], "the right side")
+            raise AssertionError("a number fits and does not")
+        return numbers.compare(op, a, b) if op in _COMPARISONS else numbers.arithmetic(op, a, b, type, span)
+    type = _runtime_peer(left, right, sides)
+    if type is None:
+        return _no_operator(op, left, right, span, sides)
+    if op in ("&", "|", "^", "%") and t.is_float(type):
+        return _no_operator(op, left, right, span, sides)
+    a, b = to_code(coerce(left, type, sides[0]), sides[0]), to_code(coerce(right, type, sides[1]), sides[1])
+    result = t.BOOL if op in _COMPARISONS else type
+    return Unknown(result, c.Operation(result, op, (a, b), span))
+
+
+def _runtime_peer(left: Value, right: Value, sides: tuple[Span, Span]) -> t.Type | None:
+    """The type in which two numbers meet when one of them is computed later: a known one takes the other's."""
+    for one, other, side in ((left, right, sides[0]), (right, left, sides[1])):
+        if isinstance(one, Known):
+            if numbers.coerced(one, other.type) is not None:
+                return other.type
+            wider = numbers.peer(one.type, other.type)
+            if wider is None and t.is_integer(one.type) and isinstance(other.type, t.Int):
+                coerce(one, other.type, side, "this number")
+            return wider
+    return numbers.peer(left.type, right.type)
+
+
+def _shift(op: str, left: Value, right: Value, span: Span, sides: tuple[Span, Span]) -> Value:
+    if not t.is_integer(left.type) or not t.is_integer(right.type):
+        return _no_operator(op, left, right, span, sides)
+    if isinstance(left, Known) and isinstance(right, Known):
+        return numbers.arithmetic(op, left, right, left.type, span)
+    amount = coerce(right, left.type if isinstance(left.type, t.Int) else t.U16, sides[1]) if isinstance(right, Known) else right
+    code = c.Operation(left.type, op, (to_code(left, sides[0]), to_code(amount, sides[1])), span)
+    return Unknown(left.type, code)
+
+
+def _unary(e: s.Unary, f: Frame) -> Value:
+    span = f.span(e.at)
+    if e.op == "&":
+        return address_of(e.operand, f, span)
+    value = evaluate(e.operand, f)
+    if e.op == "!":
+        value = coerce(value, t.BOOL, f.span(e.operand.at), "the operand of `!`")
+        if isinstance(value, Known):
+            return Known(t.BOOL, np.logical_not(value.data) if isinstance(value.data, np.ndarray) else not value.data)
+        return Unknown(t.BOOL, c.Operation(t.BOOL, "!", (value.code,), span))
+    if not t.is_number(value.type) or (e.op == "~" and not t.is_integer(value.type)):
+        fail("E1012", f"`{e.op}` is not defined for {t.show(value.type)}", span)
+    if isinstance(value, Known):
+        return numbers.negated(value, span) if e.op == "-" else numbers.inverted(value, span)
+    return Unknown(value.type, c.Operation(value.type, "neg" if e.op == "-" else "~", (value.code,), span))
+
+
+def _conditional(e: s.Conditional, f: Frame) -> Value:
+    span = f.span(e.at)
+    test = evaluate(e.test, f)
+    holds = truth(test, f.span(e.test.at))
+    if holds is not None:
+        taken = e.yes if holds else e.no
+        if taken is None:
+            fail("E1009", "the condition does not hold, and there is no `else` to give a value", span)
+        return evaluate(taken, f)
+    if e.no is None:
+        fail("E1009", "a value is needed in both cases: this `if` has no `else`", span)
+    yes, no = evaluate(e.yes, f), evaluate(e.no, f)
+    type = _common(yes, no)
+    if type is None:
+        notes = (Note(f"this is {t.show(yes.type)}", f.span(e.yes.at)), Note(f"this is {t.show(no.type)}", f.span(e.no.at)))
+        fail("E1012", f"the two sides are {t.show(yes.type)} and {t.show(no.type)}", span, *notes)
+    a = to_code(coerce(yes, type, f.span(e.yes.at)), f.span(e.yes.at))
+    b = to_code(coerce(no, type, f.span(e.no.at)), f.span(e.no.at))
+    return Unknown(type, c.Operation(type, "choose", (to_code(test, span), a, b), span))
+
+
+def _common(yes: Value, no: Value) -> t.Type | None:
+    if yes.type == no.type:
+        return yes.type
+    if not t.is_number(yes.type) or not t.is_number(no.type):
+        return None
+    if isinstance(yes, Known) and isinstance(no, Known):
+        return numbers.known_peer(yes, no)
+    for one, other in ((yes, no), (no, yes)):
+        if isinstance(one, Known) and numbers.coerced(one, other.type) is not None:
+            return other.type
+    return numbers.peer(yes.type, no.type)
+
+
+# ---- members, elements, initialisers -------------------------------------------------------------
+
+
+def _indexed(e: s.Index | s.Deref, f: Frame) -> Value:
+    place = spot(e, f)
+    if place is not None:
+        return load(place, f, f.span(e.at))
+    if isinstance(e, s.Deref):
+        value = evaluate(e.base, f)
+        fail("E1010", f"`.*` needs a pointer, not {t.show(value.type)}", f.span(e.base.at))
+    base = evaluate(e.base, f)
+    if base.type == t.ANON and isinstance(base, Known):
+        index = number(evaluate(e.indices[0], f), f.span(e.indices[0].at), "an index")
+        return _field(base.data, str(index), f.span(e.at))
+    fail("E1010", f"{t.show(base.type)} has no elements", f.span(e.base.at))
+
+
+def _member(e: s.Member, f: Frame) -> Value:
+    place = spot(e, f)
+    if place is not None:
+        return load(place, f, f.span(e.at))
+    base = evaluate(e.base, f)
+    return member_of(base, e.name, f.span(e.name_at), f.span(e.at))
+
+
+def member_of(base: Value, name: str, name_span: Span, span: Span) -> Value:
+    """`base.name`."""
+    if isinstance(base, Known):
+        if base.type == t.MODULE:
+            return module_member(cast(Module, base.data), name, name_span)
+        if base.type == t.ANON or isinstance(base.type, t.Struct):
+            return _field(base.data, name, name_span)
+        if base.type == t.TYPE and isinstance(base.data, t.Enum):
+            return _enum_member(base.data, name, name_span)
+    elif isinstance(base.type, t.Struct):
+        type = dict(base.type.fields).get(name)
+        if type is not None:
+            return Unknown(type, c.Member(type, base.code, name))
+    fail("E1011", f"{t.show(base.type)} has no member `{name}`", name_span)
+
+
+def _field(fields: dict[str, Value], name: str, span: Span) -> Value:
+    if name not in fields:
+        fail("E1011", f"this struct has no field `{name}`", span, help=did_you_mean(name, fields))
+    return fields[name]
+
+
+def _enum_member(type: t.Enum, name: str, span: Span) -> Known:
+    members = dict(type.members)
+    if name not in members:
+        fail("E1011", f"{t.show(type)} has no member `{name}`", span, help=did_you_mean(name, members))
+    return Known(type, members[name])
+
+
+def module_member(module: Module, name: str, span: Span) -> Value:
+    """What `module` defines under `name`."""
+    entry = module.find(name)
+    if entry is None:
+        path = module.text.file.path
+        fail("E1011", f"`{path}` defines no `{name}`", span, help=did_you_mean(name, module.decls))
+    match entry:
+        case Bound(value=value):
+            return value
+        case Symbol():
+            return Unknown(entry.type, c.Load(entry.type, c.Place(entry.type, entry, 0, (), span)))
+        case Cell():
+            return entry.value
+        case LocalVar():
+            raise AssertionError("a local at the top of a module")
+
+
+def _init(e: s.Init, f: Frame) -> Value:
+    span = f.span(e.at)
+    items = [x.value if isinstance(x, s.Field) else x for x in e.items]
+    names = [x.name if isinstance(x, s.Field) else str(i) for i, x in enumerate(e.items)]
+    type = type_of(e.type, f) if e.type is not None else t.ANON
+    if isinstance(type, t.Array):
+        return array_of([_told(evaluate(x, f), type.element, f.span(x.at)) for x in items], type, span)
+    value = Known(t.ANON, {name: evaluate(x, f) for name, x in zip(names, items, strict=True)})
+    if type == t.ANON:
+        return value
+    if not isinstance(type, t.Struct):
+        fail("E1010", f"{t.show(type)} is not a struct or an array", span)
+    return coerce(value, type, span)
+
+
+def _told(value: Value, type: t.Type, span: Span) -> Value:
+    return coerce(value, type, span, "this element")
+
+
+def _tensor(e: s.Tensor, f: Frame) -> Value:
+    rank = len(e.indices)
+    if rank > 4:
+        fail("E1018", f"a tensor access with {rank} indices: at most 4", f.span(e.at))
+    extents = tuple(evaluate(x, f) for x in e.extents)
+    for x, extent in zip(e.extents, extents, strict=True):
+        if not t.is_integer(extent.type):
+            fail("E1010", f"an extent must be an integer, not {t.show(extent.type)}", f.span(x.at))
+    scope = Scope(f.scope)
+    for axis, name in enumerate(e.indices):
+        unit = tuple(int(axis == k) for k in range(rank))
+        scope.names[name] = Bound(name, Known(t.COMPTIME_INT, Affine(0, unit)), f.span(e.at))
+    place = spot(e.access, f.inner(scope), materialise=True)
+    if not isinstance(place, Spot):
+        fail("E1018", "a tensor access names an element of an array in memory", f.span(e.access.at))
+    offset = place.offset if isinstance(place.offset, Affine) else Affine(place.offset, (0,) * rank)
+    size = t.size_bytes(place.type)
+    for stride in offset.coefficients:
+        if stride % size:
+            fail("E1018", f"a stride of {stride} bytes over elements of {size}", f.span(e.access.at))
+    first = Spot(place.type, place.base, offset.constant, place.terms, place.mutable, place.span)
+    base = address_to(first)
+    return Known(t.Basic("tensor_access"), Access(base, place.type, extents, tuple(x // size for x in offset.coefficients)))
+
+
+def address_to(place: Spot) -> Any:
+    from .places import pointer_to
+
+    return pointer_to(place)
+
+
+# ---- calls ---------------------------------------------------------------------------------------
+
+
+def _call(e: s.Call, f: Frame) -> Value:
+    span = f.span(e.at)
+    f.world.tick(span)
+    callee = evaluate(e.callee, f)
+    args = [(evaluate(a, f), f.span(a.at)) for a in e.args]
+    if isinstance(callee, Known) and isinstance(callee.data, FnValue):
+        return call_function(callee.data, args, f, span)
+    type = callee.type.to if isinstance(callee.type, t.Pointer) else callee.type
+    if not isinstance(type, t.Function):
+        fail("E1010", f"{t.show(callee.type)} cannot be called", f.span(e.callee.at))
+    _check_count(t.show(type), len(type.params), args, span, None)
+    codes = tuple(to_code(coerce(v, p or v.type, at), at) for (v, at), p in zip(args, type.params, strict=True))
+    return _result(Unknown(type.result, c.Call(type.result, to_code(callee, span), codes, span)), f, span)
+
+
+def _result(value: Unknown, f: Frame, span: Span) -> Value:
+    """The value of a call; one without a value becomes a step at once."""
+    if value.type != t.VOID:
+        return value
+    f.emit(c.Do(value.code), span)
+    return NOTHING
+
+
+def _check_count(what: str, wanted: int, args: list[tuple[Value, Span]], span: Span, declared: Span | None) -> None:
+    if wanted != len(args):
+        notes = (Note("declared here", declared),) if declared else ()
+        fail("E1008", f"{what} takes {wanted} argument{'s' * (wanted != 1)}, not {len(args)}", span, *notes)
+
+
+def call_function(fn: FnValue, args: list[tuple[Value, Span]], f: Frame, span: Span) -> Value:
+    """A call of `fn`: evaluated now where nothing runs or its result is of a comptime type, else code."""
+    decl, module = fn.decl, fn.module
+    declared = module.span(decl.name_at)
+    _check_count(f"`{decl.name}`", len(decl.formals), args, span, declared)
+    if decl.is_task:
+        fail("E1010", f"`{decl.name}` is a task: it is activated, not called", span, Note("declared here", declared))
+    inner = Frame(f.world, module, Scope(), "comptime" if f.out is None else "function", lanes=f.lanes)
+    bound: list[tuple[s.Formal, Value, bool]] = []
+    for formal, (value, at) in zip(decl.formals, args, strict=True):
+        type = type_of(formal.type, inner)
+        got = coerce(value, type, at, f"argument `{formal.name}`")
+        fixed = formal.comptime or (t.comptime_only(got.type) or got.type == FUNCTION)
+        if formal.comptime:
+            known(got, at, f"argument `{formal.name}`")
+        bound.append((formal, got, fixed))
+        inner.scope.names[formal.name] = Bound(formal.name, got, at)
+    result = type_of(decl.result, inner)
+    if f.out is None or t.comptime_only(result):
+        return _now(fn, inner, result, span, args)
+    return _later(fn, bound, result, f, span)
+
+
+def _now(fn: FnValue, inner: Frame, result: t.Type, span: Span, args: list[tuple[Value, Span]]) -> Value:
+    world = inner.world
+    inner.result, inner.out = result, None
+    if world.depth >= MAX_CALLS:
+        fail("E1017", f"calls nest more than {MAX_CALLS} deep when compiling", span)
+    world.depth += 1
+    try:
+        world.hooks.run(fn.decl.body, inner)
+    finally:
+        world.depth -= 1
+    if inner.returned is None and result != t.VOID:
+        fail("E1009", f"`{fn.decl.name}` ends without a value of type {t.show(result)}", span, Note("declared here", fn.module.span(fn.decl.name_at)))
+    return inner.returned if inner.returned is not None else NOTHING
+
+
+def _later(fn: FnValue, bound: list[tuple[s.Formal, Value, bool]], result: t.Type, f: Frame, span: Span) -> Value:
+    target = instance_of(fn, bound, result, f.world)
+    codes = tuple(to_code(value, span) for _, value, fixed in bound if not fixed)
+    return _result(Unknown(result, c.Call(result, target, codes, span)), f, span)
+
+
+def instance_of(fn: FnValue, bound: list[tuple[s.Formal, Value, bool]], result: t.Type, world: Any) -> c.Instance:
+    """The instance of `fn` for these comptime arguments and types; its body is built later, once."""
+    key = (id(fn.module), fn.decl.name, tuple(_frozen(v) if fixed else v.type for _, v, fixed in bound))
+    if key in world.instances:
+        return world.instances[key]
+    params = tuple(v.type for _, v, fixed in bound if not fixed)
+    made = c.Instance(fn.decl.name, fn.decl.is_task, params, result, fn.module.span(fn.decl.name_at))
+    world.instances[key] = made
+    frame = Frame(world, fn.module, Scope(), "function", [], made, result)
+    for formal, value, fixed in bound:
+        if fixed:
+            frame.scope.names[formal.name] = Bound(formal.name, value, fn.module.span(formal.at))
+        else:
+            local = frame.local(formal.name, value.type)
+            frame.scope.names[formal.name] = Bound(formal.name, Unknown(local.type, c.Local(local.type, local.slot)), fn.module.span(formal.at))
+    world.pending.append(lambda: build(fn, frame, made))
+    return made
+
+
+def build(fn: FnValue, frame: Frame, made: c.Instance) -> None:
+    """Fill in the body of an instance."""
+    ended = frame.world.hooks.run(fn.decl.body, frame)
+    if ended is None and made.result != t.VOID:
+        fail("E1009", f"`{made.name}` can end without a value of type {t.show(made.result)}", made.span)
+    made.body = tuple(frame.out or ())
+
+
+def entry_instance(value: Known, f: Frame, span: Span) -> c.Instance:
+    """The instance of a function or task that is started from outside: by the host or by the task picker."""
+    fn = cast(FnValue, value.data)
+    type = function_type(fn)
+    bound: list[tuple[s.Formal, Value, bool]] = []
+    for formal, param in zip(fn.decl.formals, type.params, strict=True):
+        if param is None or t.comptime_only(param) or formal.comptime:
+            fail("E1010", f"parameter `{formal.name}` of `{fn.decl.name}` must be of a type that a PE can hold", span)
+        bound.append((formal, Unknown(param, c.Local(param, 0)), False))
+    return instance_of(fn, bound, type.result, f.world)
+
+
+def _frozen(value: Value) -> Any:
+    """A comptime argument as something to compare: equal arguments share an instance."""
+    if isinstance(value, Unknown):
+        return id(value)
+    return _frozen_data(value.type, value.data)
+
+
+def _frozen_data(type: t.Type, data: Any) -> Any:
+    match data:
+        case np.ndarray():
+            return type, data.tobytes()  # pyright: ignore[reportUnknownMemberType]
+        case ArrayData(items, lanes):
+            inner = tuple(_frozen(x) for x in items.ravel()) if items.dtype == object else items.tobytes()
+            return type, lanes, inner
+        case dict():
+            return type, tuple((k, _frozen(v)) for k, v in cast("dict[str, Value]", data).items())
+        case FnValue(module, decl):
+            return id(module), decl.name
+        case int() | float() | str() | bool() | None:
+            return type, data
+        case _:
+            return type, id(data) if not isinstance(data, t.Basic | t.Int | t.Float | t.Array | t.Struct) else data
+
+
+__all__ = [
+    "address_to", "call_function", "entry_instance", "evaluate", "literal", "made_of", "materialised", "member_of", "module_member",
+    "operate", "truth", "type_of", "written_type",
+]  # fmt: skip
