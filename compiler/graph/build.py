@@ -6,6 +6,7 @@ Must not know where the request comes from: a language, an importer or a rewrite
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from .dtypes import DType
 from .graph import Attr, Graph, Node, make_attrs
@@ -109,14 +110,19 @@ class Builder:
     def full(self, value: int | float | bool, dtype: DType, shape: Iterable[int] = (), loc: str = "") -> int:
         return self.one("full", value=value, dtype=dtype, shape=tuple(shape), loc=loc)
 
+    def copy(self, node: Node, args: Sequence[int], loc: str = "") -> tuple[int, ...]:
+        """Appends `node` with other operands of the same types; nothing is inferred again."""
+        outs = tuple(range(len(self.types), len(self.types) + len(node.types)))
+        self.nodes.append(Node(node.op, tuple(args), node.attrs, node.types, outs, node.regions, loc or node.loc))
+        self.types.update(zip(outs, node.types, strict=True))
+        return outs
+
     def inline(self, graph: Graph, args: Sequence[int], loc: str = "") -> tuple[int, ...]:
-        """Copies `graph`'s nodes in with its inputs bound to `args`; returns its outputs here."""
+        """Copies `graph`'s nodes in with its inputs bound to `args`, of the same types; returns its outputs here."""
         names = dict(zip((n.out for n in graph.inputs), args, strict=True))
         for n in graph.nodes:
-            if n.op == "input":
-                continue
-            outs = self.add(n.op, [names[a] for a in n.args], dict(n.attrs), regions=n.regions, loc=loc or n.loc)
-            names.update(zip(n.outs, outs, strict=True))
+            if n.op != "input":
+                names.update(zip(n.outs, self.copy(n, [names[a] for a in n.args], loc), strict=True))
         return tuple(names[v] for v in graph.outputs)
 
     def finish(self, outputs: Sequence[int], names: Sequence[str] = ()) -> Graph:
@@ -137,6 +143,7 @@ def expand(graph: Graph) -> Graph:
         if is_composite(n):
             outs = b.inline(expand(n.regions[0]), args, n.loc)
         else:
-            outs = b.add(n.op, args, dict(n.attrs), regions=tuple(map(expand, n.regions)), loc=n.loc)
+            bodies = tuple(map(expand, n.regions))
+            outs = b.copy(replace(n, regions=bodies) if bodies else n, args)
         names.update(zip(n.outs, outs, strict=True))
     return b.finish([names[v] for v in graph.outputs], graph.output_names)

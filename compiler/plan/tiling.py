@@ -48,33 +48,40 @@ class Tiling:
         return frozenset(self.of[value, i] for i in range(rank) if (value, i) in self.of)
 
 
+Weight = int | Fraction
+
+
+def _divide(a: Weight, b: Weight) -> Weight:
+    """a / b; an int where it is one (nearly always: most axes run with scale 1)."""
+    if b == 1:
+        return a
+    found = Fraction(a) / b
+    return int(found) if found.denominator == 1 else found
+
+
 class _Joined:
     """Weighted union-find: `find(x)` gives (root, w) with elements of x = w * elements of root."""
 
     def __init__(self) -> None:
-        self.parent: dict[Axis, tuple[Axis, Fraction]] = {}
+        self.parent: dict[Axis, tuple[Axis, Weight]] = {}
 
-    def find(self, x: Axis) -> tuple[Axis, Fraction]:
-        path: list[Axis] = []
-        weight = Fraction(1)
-        while x in self.parent:
+    def find(self, x: Axis) -> tuple[Axis, Weight]:
+        parent, path = self.parent, list[Axis]()
+        while x in parent:
             path.append(x)
-            x, step = self.parent[x]
-            weight *= step
-        # Compress: each node on the path points at the root.
-        remaining = weight
-        for node in path:
-            _, step = self.parent[node]
-            self.parent[node] = (x, remaining)
-            remaining /= step
+            x = parent[x][0]
+        weight: Weight = 1
+        for node in reversed(path):
+            weight = parent[node][1] * weight
+            parent[node] = (x, weight)
         return x, weight
 
-    def join(self, a: Axis, b: Axis, ratio: Fraction) -> bool:
+    def join(self, a: Axis, b: Axis, ratio: Weight) -> bool:
         """elements(a) = ratio * elements(b). False when that contradicts what is known."""
         (ra, wa), (rb, wb) = self.find(a), self.find(b)
         if ra == rb:
             return wa == ratio * wb
-        self.parent[ra] = (rb, ratio * wb / wa)
+        self.parent[ra] = (rb, _divide(ratio * wb, wa))
         return True
 
 
@@ -107,12 +114,12 @@ def _join_node(
             if entry is None:
                 continue
             axis = iteration[entry.axis]
-            if not joined.join((value, i), axis, Fraction(entry.scale)):
+            if not joined.join((value, i), axis, entry.scale):
                 stuck.add(axis)
 
 
 def _classes(body: Graph, joined: _Joined, extents: dict[Axis, int], stuck: set[Axis]) -> Tiling:
-    groups: dict[Axis, list[tuple[Axis, Fraction]]] = {}
+    groups: dict[Axis, list[tuple[Axis, Weight]]] = {}
     for axis in extents:
         root, weight = joined.find(axis)
         groups.setdefault(root, []).append((axis, weight))

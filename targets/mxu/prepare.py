@@ -71,8 +71,7 @@ def _sliced_inputs(graph: Graph) -> Prepared:
             names[n.out] = b.input(f"s{n.out}", n.type, n.loc)
             origins.append(Origin(split[n.args[0]], box))
         elif n.op != "input":
-            outs = b.add(n.op, [names[a] for a in n.args], dict(n.attrs), regions=n.regions, loc=n.loc)
-            names.update(zip(n.outs, outs, strict=True))
+            names.update(zip(n.outs, b.copy(n, [names[a] for a in n.args]), strict=True))
     return Prepared(b.finish([names[v] for v in graph.outputs], graph.output_names), tuple(origins))
 
 
@@ -81,7 +80,7 @@ def _node(b: Builder, n: Node, args: list[int], whole: Graph) -> tuple[int, ...]
         return (_conv(b, n, args[0], args[1], whole),)
     if n.op == "matmul" and whole.types[n.args[0]].shape[-1] == 0:
         return (b.full(0, n.type.dtype, n.type.shape, loc=n.loc),)
-    return b.add(n.op, args, dict(n.attrs), regions=n.regions, loc=n.loc)
+    return b.copy(n, args)
 
 
 def _conv(b: Builder, n: Node, x: int, w: int, g: Graph) -> int:

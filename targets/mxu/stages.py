@@ -290,8 +290,7 @@ def _vector(s: _State, keys: tuple[Key, ...], level: int, period: int) -> Stage:
         if n.outs[0] in inside and inside[n.outs[0]] == "read":
             names[n.out] = _read(s, b, n, reads)
             continue
-        outs = b.add(n.op, [names[a] for a in n.args], dict(n.attrs), regions=n.regions, loc=n.loc)
-        names.update(zip(n.outs, outs, strict=True))
+        names.update(zip(n.outs, b.copy(n, [names[a] for a in n.args]), strict=True))
     results: list[int] = []
     split: dict[tuple[int, int], tuple[int, ...]] = {}
     for key in keys:

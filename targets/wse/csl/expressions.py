@@ -5,7 +5,8 @@ One rule for both: an operation on known values is done now, on others it become
 
 from __future__ import annotations
 
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from . import numbers
 from . import syntax as s
 from . import types as t
 from .convert import array_of, coerce, element, function_type, known, made_of, number, to_code
-from .places import CellSpot, Spot, address_of, load, materialised, spot
+from .places import CellSpot, Spot, address_of, load, pointer_to, reference
 from .values import NOTHING, Access, Affine, ArrayData, Cell, Known, Symbol, Unknown, Value, fail, plain, uniform
 from .world import FUNCTION, MAX_CALLS, Bound, FnValue, Frame, LocalVar, Module, Scope, unknown_name
 
@@ -47,10 +48,8 @@ def evaluate(e: s.Expr, f: Frame) -> Value:
         case s.Builtin():
             f.world.tick(f.span(e.at))
             return f.world.hooks.builtin(e, f)
-        case s.Index() | s.Deref():
-            return _indexed(e, f)
-        case s.Member():
-            return _member(e, f)
+        case s.Index() | s.Deref() | s.Member():
+            return load(reference(e, f), f, f.span(e.at))
         case s.Init():
             return _init(e, f)
         case s.Tensor():
@@ -220,7 +219,7 @@ def operate(op: str, left: Value, right: Value, span: Span, left_span: Span, rig
     _no_operator(op, left, right, span, (left_span, right_span))
 
 
-def _no_operator(op: str, left: Value, right: Value, span: Span, sides: tuple[Span, Span]) -> Any:
+def _no_operator(op: str, left: Value, right: Value, span: Span, sides: tuple[Span, Span]) -> NoReturn:
     types = f"{t.show(left.type)} and {t.show(right.type)}"
     notes = (Note(f"this is {t.show(left.type)}", sides[0]), Note(f"this is {t.show(right.type)}", sides[1]))
     fail("E1012", f"`{op}` is not defined for {types}", span, *notes)
@@ -337,28 +336,6 @@ def _common(yes: Value, no: Value) -> t.Type | None:
 # ---- members, elements, initialisers -------------------------------------------------------------
 
 
-def _indexed(e: s.Index | s.Deref, f: Frame) -> Value:
-    place = spot(e, f)
-    if place is not None:
-        return load(place, f, f.span(e.at))
-    if isinstance(e, s.Deref):
-        value = evaluate(e.base, f)
-        fail("E1010", f"`.*` needs a pointer, not {t.show(value.type)}", f.span(e.base.at))
-    base = evaluate(e.base, f)
-    if base.type == t.ANON and isinstance(base, Known):
-        index = number(evaluate(e.indices[0], f), f.span(e.indices[0].at), "an index")
-        return _field(base.data, str(index), f.span(e.at))
-    fail("E1010", f"{t.show(base.type)} has no elements", f.span(e.base.at))
-
-
-def _member(e: s.Member, f: Frame) -> Value:
-    place = spot(e, f)
-    if place is not None:
-        return load(place, f, f.span(e.at))
-    base = evaluate(e.base, f)
-    return member_of(base, e.name, f.span(e.name_at), f.span(e.at))
-
-
 def member_of(base: Value, name: str, name_span: Span, span: Span) -> Value:
     """`base.name`."""
     if isinstance(base, Known):
@@ -436,7 +413,7 @@ def _tensor(e: s.Tensor, f: Frame) -> Value:
     for axis, name in enumerate(e.indices):
         unit = tuple(int(axis == k) for k in range(rank))
         scope.names[name] = Bound(name, Known(t.COMPTIME_INT, Affine(0, unit)), f.span(e.at))
-    place = spot(e.access, f.inner(scope), materialise=True)
+    place = reference(e.access, f.inner(scope), materialise=True)
     if not isinstance(place, Spot):
         fail("E1018", "a tensor access names an element of an array in memory", f.span(e.access.at))
     offset = place.offset if isinstance(place.offset, Affine) else Affine(place.offset, (0,) * rank)
@@ -444,15 +421,8 @@ def _tensor(e: s.Tensor, f: Frame) -> Value:
     for stride in offset.coefficients:
         if stride % size:
             fail("E1018", f"a stride of {stride} bytes over elements of {size}", f.span(e.access.at))
-    first = Spot(place.type, place.base, offset.constant, place.terms, place.mutable, place.span)
-    base = address_to(first)
+    base = pointer_to(replace(place, offset=offset.constant))
     return Known(t.Basic("tensor_access"), Access(base, place.type, extents, tuple(x // size for x in offset.coefficients)))
-
-
-def address_to(place: Spot) -> Any:
-    from .places import pointer_to
-
-    return pointer_to(place)
 
 
 # ---- calls ---------------------------------------------------------------------------------------
@@ -592,9 +562,3 @@ def _frozen_data(type: t.Type, data: Any) -> Any:
             return type, data
         case _:
             return type, id(data) if not isinstance(data, t.Basic | t.Int | t.Float | t.Array | t.Struct) else data
-
-
-__all__ = [
-    "address_to", "call_function", "entry_instance", "evaluate", "literal", "made_of", "materialised", "member_of", "module_member",
-    "operate", "truth", "type_of", "written_type",
-]  # fmt: skip

@@ -116,7 +116,7 @@ class Range:
 class Access:
     """A tensor access: where its first element lies, and the extent and stride (in elements) of each axis."""
 
-    base: Known
+    base: Value
     element: t.Type
     extents: tuple[Value, ...]
     strides: tuple[int, ...]
