@@ -24,7 +24,11 @@ def sample() -> Graph:
 def body(s: int) -> Graph:
     b = Builder("body")
     b.input("i", TensorType(I32, ()))
-    c, w, k = b.input("c", TensorType(F32, (s, 8))), b.input("w", TensorType(F32, (8, 8))), b.input("k", TensorType(F32, (s, 8)))
+    c, w, k = (
+        b.input("c", TensorType(F32, (s, 8))),
+        b.input("w", TensorType(F32, (8, 8))),
+        b.input("k", TensorType(F32, (s, 8))),
+    )
     after = b.one("add", b.one("matmul", c, w), k)
     return b.finish([after, after])
 

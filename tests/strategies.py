@@ -83,7 +83,7 @@ def type_of(x: NDArray) -> TensorType:
 
 
 def values(rng: np.random.Generator, d: DType, shape: tuple[int, ...], whole: bool = False) -> NDArray:
-    """Random values of `d`, special ones among them; `whole`: small whole numbers, whose sums are exact in any order."""
+    """Random values of `d`, special ones among them; `whole` ones are small, so that sums are exact in any order."""
     if d.kind == "bool":
         return rng.integers(0, 2, shape).astype(bool)
     if d.is_int:
@@ -107,7 +107,7 @@ def shapes(min_rank: int = 0, max_rank: int = 3) -> st.SearchStrategy[tuple[int,
 
 
 class Chooser:
-    """What the examples of one op are drawn with: shapes and dtypes by hypothesis, for shrinking; the rest by a seed."""
+    """What examples are drawn with: shapes and dtypes by hypothesis, for shrinking; the rest by a seed."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
@@ -220,7 +220,9 @@ def _transpose(c: Chooser) -> Example:
 def _slice(c: Chooser) -> Example:
     x = c.any_array()
     cuts = [(0, n, 1) if c.upto(1) else (*sorted((c.upto(n), c.upto(n))), 1 + c.upto(3)) for n in x.shape]
-    return Example("slice", (x,), {name: tuple(t[i] for t in cuts) for i, name in enumerate(("starts", "stops", "steps"))})
+    return Example(
+        "slice", (x,), {name: tuple(t[i] for t in cuts) for i, name in enumerate(("starts", "stops", "steps"))}
+    )
 
 
 def _concat(c: Chooser) -> Example:
@@ -254,7 +256,9 @@ def _take(c: Chooser) -> Example:
 def _matmul(c: Chooser) -> Example:
     d, (*batch, m, k) = c.dtype(NUMBERS), c.shape(2, 4)
     a, b = c.array(d, (*batch, m, k), True), c.array(d, (*c.pick((batch, ())), k, c.pick((0, 1, 2, 5))), True)
-    return Example("matmul", (a, b), {"dtype": c.pick([None, *(x for x in NUMBERS if x.kind == d.kind and x.bits >= d.bits)])})
+    return Example(
+        "matmul", (a, b), {"dtype": c.pick([None, *(x for x in NUMBERS if x.kind == d.kind and x.bits >= d.bits)])}
+    )
 
 
 def _windowed(c: Chooser, rank: int) -> dict[str, Attr]:
@@ -301,7 +305,22 @@ def _loop(c: Chooser) -> Example:
 _EXAMPLES: dict[str, Callable[[Chooser], Example]] = {
     **{op: partial(_leaf, op) for op in ("input", "param")},
     **{f"reduce_{kind}": partial(_reduce, f"reduce_{kind}") for kind in ("sum", "prod", "max", "min", "and", "or")},
-    "constant": _constant, "full": _full, "iota": _iota, "select": _select, "convert": _convert, "broadcast": _broadcast,
-    "reshape": _reshape, "transpose": _transpose, "slice": _slice, "concat": _concat, "pad": _pad, "reverse": _reverse,
-    "take": _take, "matmul": _matmul, "conv": _conv, "reduce_window": _reduce_window, "argmax": _argmax, "loop": _loop,
-}  # fmt: skip
+    "constant": _constant,
+    "full": _full,
+    "iota": _iota,
+    "select": _select,
+    "convert": _convert,
+    "broadcast": _broadcast,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "slice": _slice,
+    "concat": _concat,
+    "pad": _pad,
+    "reverse": _reverse,
+    "take": _take,
+    "matmul": _matmul,
+    "conv": _conv,
+    "reduce_window": _reduce_window,
+    "argmax": _argmax,
+    "loop": _loop,
+}

@@ -42,9 +42,9 @@ class Wrong:
     def __str__(self) -> str:
         at = f" ({self.source})" if self.source else ""
         turn = f" in iteration {', '.join(map(str, self.iterations))}" if self.iterations else ""
-        rule = f" by the rule `{self.rule}`" if self.rule else ""
+        maker = f"the rule `{self.rule}`" if self.rule else self.maker
         what = f"the first wrong value is `{self.op}` : {self.type}{at}{turn}"
-        return f"{what}, made wrong by {self.maker}{rule}: {self.fault}"
+        return f"{what}, made wrong by {maker}: {self.fault}"
 
 
 @dataclass(frozen=True, slots=True)

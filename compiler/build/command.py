@@ -172,7 +172,7 @@ def build_document(done: Sequence[Outcome], emit: Sequence[str], to_json: ToJson
 
 def _build_json(o: Outcome, emit: Sequence[str]) -> dict[str, Any]:
     assert o.build is not None
-    document = {**as_report(o.build), "folder": o.folder}
+    document = {"model": o.build.name, "target": o.build.machine.spec, **as_report(o.build), "folder": o.folder}
     return {**document, "emit": {level: level_text(o.build, level) for level in emit}} if emit else document
 
 
@@ -214,7 +214,8 @@ def run_text(done: RunOutcome, width: int) -> str:
 
 
 def _check_text(check: Mapping[str, Any]) -> str:
-    return f"check: {'as the model says' if check['ok'] else 'WRONG'}: {check['detail']}"
+    """The verdict; what is wrong is told as an error, with the op and the rule, and not twice."""
+    return f"check: as the model says: {check['detail']}" if check["ok"] else "check: WRONG numbers"
 
 
 def _type(array: NDArray) -> TensorType:

@@ -79,7 +79,7 @@ def read_manifest(path: str) -> dict[str, Any]:
     """The manifest of the build folder `path`. DiagnosticError (E0703)."""
     try:
         value = json.loads((Path(path) / MANIFEST).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         said = f"{path} is no build folder: it has no {MANIFEST}"
         raise DiagnosticError(Diagnostic("E0703", said, help="`tdslc build` makes one")) from None
     except (OSError, ValueError, RecursionError) as error:

@@ -90,7 +90,7 @@ def _types(node: Node, args: Types) -> list[str]:
     try:
         types = infer(node.op, args, dict(node.attrs), node.regions)
     except InferError as e:
-        return [f"{_title(node)}: {e}"]
+        return [f"{_title(node)}: {str(e).removeprefix(node.op + ': ')}"]
     if types == node.types:
         return []
     return [f"{_title(node)} is typed {_list(node.types)}, but {node.op} gives {_list(types)}"]

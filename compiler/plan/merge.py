@@ -61,6 +61,16 @@ class Blocked:
 
 
 @dataclass(frozen=True, slots=True)
+class _Made:
+    """A group not yet priced; its units do at least the work of the groups `work`."""
+
+    ops: frozenset[int]
+    owned: frozenset[int]
+    writes: tuple[int, ...]
+    work: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """A move to be: `join` of groups, or `copy` of the first group into the others."""
 
@@ -97,14 +107,14 @@ class Fusion:
         seen: set[Recipe] = set()
         self._offer(heap, seen, list(self.groups))
         while heap:
-            negated, _, recipe = heapq.heappop(heap)
+            offered, _, recipe, priced = heapq.heappop(heap)
             if any(g not in self.groups for g in recipe.groups):
                 continue
             move = self.evaluate(recipe)
             if isinstance(move, Blocked) or move.worth <= (0, 0):
                 continue
-            if _negated(move) > negated:  # it pays less than when it was offered: it waits for its turn
-                heapq.heappush(heap, (_negated(move), self._order(recipe), recipe))
+            if not priced or _negated(move.worth) > offered:  # it pays otherwise than was hoped: it waits for its turn
+                heapq.heappush(heap, (_negated(move.worth), self._order(recipe), recipe, True))
                 continue
             self._offer(heap, seen, self._apply(move))
 
@@ -112,50 +122,70 @@ class Fusion:
 
     def evaluate(self, recipe: Recipe) -> Move | Blocked:
         """What the move would save, or why it cannot be."""
+        outline = self._outline(recipe)
+        return outline if isinstance(outline, Blocked) else self._priced(*outline)
+
+    def _outline(self, recipe: Recipe) -> _Outline | Blocked:
+        """The groups that the move takes away, and those that it makes, not yet priced."""
         if any(self.groups[g].fixed for g in recipe.groups):
             return Blocked("illegal", "a loop is not joined with what stands outside it")
         return self._join(recipe.groups) if recipe.kind == "join" else self._copy(recipe.groups[0], recipe.groups[1:])
 
-    def _join(self, gids: tuple[int, ...]) -> Move | Blocked:
+    def _join(self, gids: tuple[int, ...]) -> _Outline | Blocked:
         between = self._between(gids)
         if any(self.groups[g].fixed for g in between) or len(between) > _MOST_BETWEEN:
             return Blocked("illegal", "a path leads out of the two and back in")
         gids = (*gids, *sorted(between))
         ops = frozenset[int]().union(*(self.groups[g].ops for g in gids))
         owned = frozenset[int]().union(*(self.groups[g].owned for g in gids))
-        return self._replace(gids, ((ops, owned, self._outside(owned, set(gids))),))
+        return gids, (_Made(ops, owned, self._outside(owned, set(gids)), gids),)
 
-    def _copy(self, producer: int, into: tuple[int, ...]) -> Move | Blocked:
+    def _copy(self, producer: int, into: tuple[int, ...]) -> _Outline | Blocked:
         """The producer's part that each reader needs is computed in it again; what is left of the producer stays."""
         group = self.groups[producer]
         if any(contracts(self.a.graph.nodes[i]) for i in group.ops):
             return Blocked("multi_use", "the producer holds a contraction, which is not computed twice")
         left = self._outside(group.owned, {producer, *into})
-        made: list[tuple[frozenset[int], frozenset[int], tuple[int, ...]]] = []
+        made: list[_Made] = []
         orphans = frozenset[int]() if left else group.owned
         for gid in into:
             reader = self.groups[gid]
             ops = reader.ops | self._part(group.ops, (b for i in reader.ops for b in self._sources[i]))
-            owned = reader.owned | (orphans & ops)
+            made.append(_Made(ops, reader.owned | (orphans & ops), reader.writes, (gid,)))
             orphans -= ops
-            made.append((ops, owned, reader.writes))
         if left:
-            made.append((self._part(group.ops, left), group.owned, left))
-        return self._replace((producer, *into), made)
+            made.append(_Made(self._part(group.ops, left), group.owned, left, ()))
+        return (producer, *into), tuple(made)
 
-    def _replace(
-        self, gids: tuple[int, ...], made: Iterable[tuple[frozenset[int], frozenset[int], tuple[int, ...]]]
-    ) -> Move | Blocked:
+    def _priced(self, gids: tuple[int, ...], made: tuple[_Made, ...]) -> Move | Blocked:
         groups: list[Group] = []
-        for ops, owned, writes in made:
-            price = self.pricer.kernel(self.a, self.wiring, ops, writes)
+        for m in made:
+            price = self.pricer.kernel(self.a, self.wiring, m.ops, m.writes)
             if isinstance(price, Refusal):
                 return Blocked(price.reason, price.detail)
-            groups.append(Group(ops, owned & ops, writes, price))
+            groups.append(Group(m.ops, m.owned & m.ops, m.writes, price))
         before = [self.groups[g].cost for g in gids]
         after = [g.cost for g in groups]
         gain = sum(c.seconds for c in before) - sum(c.seconds for c in after)
         return Move(gain, sum(map(traffic, before)) - sum(map(traffic, after)), gids, tuple(groups))
+
+    def _hope(self, gids: tuple[int, ...], made: tuple[_Made, ...]) -> tuple[float, int]:
+        """What a move may be worth: units work as before, main memory moves what must be read and written.
+
+        Only a guess at the order in which moves are worth pricing, which is what takes time.
+        """
+        before = [self.groups[g].cost for g in gids]
+        seconds, moved = sum(c.seconds for c in before), sum(map(traffic, before))
+        memory, seconds_a_byte = self.pricer.memory
+        for m in made:
+            costs = [self.groups[g].cost for g in m.work]
+            units = {u for c in costs for u in c.units if u != memory}
+            busy = max((sum(c.units.get(u, 0.0) for c in costs) for u in units), default=0.0)
+            overhead = max((c.seconds - max(c.units.values(), default=0.0) for c in costs), default=0.0)
+            least = sum(self.a.graph.types[v].nbytes for v in (*self._reads(m.ops), *m.writes))
+            seconds -= max(busy, least * seconds_a_byte) + overhead
+            moved -= least
+        return (round(seconds, SECONDS_DIGITS), moved)
 
     def _part(self, ops: frozenset[int], values: Iterable[int]) -> frozenset[int]:
         """Those of `ops` that `values` need."""
@@ -179,8 +209,11 @@ class Fusion:
 
     def reads(self, group: Group) -> frozenset[int]:
         """Values in main memory that `group` reads."""
-        found = frozenset[int]().union(*(self._sources[i] for i in group.ops))
-        return frozenset(v for v in found if self.a.position[v] not in group.ops)
+        return self._reads(group.ops)
+
+    def _reads(self, ops: frozenset[int]) -> frozenset[int]:
+        found = frozenset[int]().union(*(self._sources[i] for i in ops))
+        return frozenset(v for v in found if self.a.position[v] not in ops)
 
     def successors(self, gid: int) -> set[int]:
         """Groups that read what `gid` writes."""
@@ -243,9 +276,9 @@ class Fusion:
                 if recipe in seen:
                     continue
                 seen.add(recipe)
-                move = self.evaluate(recipe)
-                if isinstance(move, Move) and move.worth > (0, 0):
-                    heapq.heappush(heap, (_negated(move), self._order(recipe), recipe))
+                outline = self._outline(recipe)
+                if not isinstance(outline, Blocked):
+                    heapq.heappush(heap, (_negated(self._hope(*outline)), self._order(recipe), recipe, False))
 
     def _recipes(self, gid: int) -> Iterator[Recipe]:
         group = self.groups[gid]
@@ -283,12 +316,12 @@ class Fusion:
         return (recipe.kind == "copy", *places, *recipe.groups)
 
 
-_Offer = tuple[tuple[float, int], tuple[int, ...], Recipe]  # negated worth, order, what
+_Outline = tuple[tuple[int, ...], tuple[_Made, ...]]
+_Offer = tuple[tuple[float, int], tuple[int, ...], Recipe, bool]  # negated worth, order, what, whether it was priced
 
 
-def _negated(move: Move) -> tuple[float, int]:
-    seconds, traffic = move.worth
-    return (-seconds, -traffic)
+def _negated(worth: tuple[float, int]) -> tuple[float, int]:
+    return (-worth[0], -worth[1])
 
 
 def traffic(cost: KernelCost) -> int:

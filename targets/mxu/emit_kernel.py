@@ -262,7 +262,9 @@ class _Region:
         # Parts are renumbered to their place in the operand's list of keys.
         lefts, rights = (sorted({pair[i] for pair in order}) for i in (0, 1))
         local = [(lefts.index(a), rights.index(b)) for a, b in order]
-        return list(matmul_stream(left, right, self.placed(stage.writes[0], lag), local, self.mxu))
+        sums = self.placed(stage.writes[0], lag)
+        into = Placed(sums.start, stage.sums or sums.box, sums.dtype)
+        return list(matmul_stream(left, right, into, local, self.mxu))
 
     def gather(self, stage: Stage, lag: int) -> list[Instruction]:
         """Rows by the last axis of the index; one loop for each axis before it."""

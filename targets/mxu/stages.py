@@ -18,8 +18,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ...compiler.graph import Builder, Graph, Node, TensorType
 from ...compiler.graph.dtypes import BF16, F32
+from ...compiler.graph.ops.movement import ints
 from .numerics import parts_of, passes, split_body
-from .strided import Box, element_bytes, padded, view_of
+from .strided import Box, element_bytes, padded, reshaped, view_of
 
 Form: TypeAlias = str
 
@@ -52,8 +53,9 @@ class Operand(NamedTuple):
 class Stage:
     """One step of a tile. `period`: it runs every `period` grid steps (its results hold in between).
 
-    vector: `body` maps `reads` to `writes`. matmul: `operands` are (lhs, rhs), `node` the op. gather:
-    `reads` is the index key; the table is the kernel input `node.args[0]`.
+    vector: `body` maps `reads` to `writes`. matmul: `operands` are (lhs, rhs), `node` the op and `sums`
+    how its result lies in the written buffer. gather: `reads` is the index key; the table is the kernel
+    input `node.args[0]`.
     """
 
     kind: Literal["vector", "matmul", "gather"]
@@ -64,6 +66,7 @@ class Stage:
     node: Node | None = None
     body: Graph | None = None
     operands: tuple[Operand, ...] = ()
+    sums: Box | None = None
 
 
 @dataclass(slots=True)
@@ -73,6 +76,9 @@ class _State:
     level: dict[int, int] = field(default_factory=dict[int, int])
     forced: set[int] = field(default_factory=set[int])
     operands: dict[int, tuple[Operand, Operand]] = field(default_factory=dict[int, tuple[Operand, Operand]])
+    # Views of matrix products that the sums are laid out for: view -> product, and back with the addressing.
+    viewed: dict[int, int] = field(default_factory=dict[int, int])
+    sums: dict[int, tuple[int, Box]] = field(default_factory=dict[int, tuple[int, Box]])
 
 
 _LEAVES = ("full", "iota", "constant")
@@ -112,6 +118,7 @@ def stages(body: Graph, periods: Mapping[int, int]) -> tuple[Stage, ...]:
         if len(s.forced) == before:
             break
     _sink(s)
+    _lay_out_sums(s)
     return _schedule(s)
 
 
@@ -226,6 +233,46 @@ def _sink(s: _State) -> None:
             first_use[a] = min(first_use.get(a, use), use)
 
 
+def _lay_out_sums(s: _State) -> None:
+    """Where vector work alone reads a product, turned and reshaped, the sums are popped in that order.
+
+    The pops address what a relayout through the cross-lane units would have to move.
+    """
+    for n in s.body.nodes:
+        if _kind(s, n) != "matmul":
+            continue
+        chain: list[Node] = []
+        last = n
+        while last.out not in s.body.outputs and len(s.body.users[last.out]) == 1:
+            (user,) = s.body.users[last.out]
+            if user.op not in ("transpose", "reshape"):
+                break
+            chain.append(user)
+            last = user
+        copied = last.out in s.forced or all(_kind(s, r) == "vector" for r in s.body.users[last.out])
+        box = _inverse(s, chain)
+        if chain and box is not None and copied:
+            s.viewed[last.out] = n.out
+            s.sums[n.out] = (last.out, box)
+
+
+def _inverse(s: _State, chain: list[Node]) -> Box | None:
+    """How the first operand of a chain of views lies in a buffer laid out for the last result."""
+    if not chain:
+        return None
+    box: Box | None = padded(chain[-1].type.shape, F32)
+    for view in reversed(chain):
+        if box is None:
+            return None
+        if view.op == "reshape":
+            box = reshaped(box, tuple(map(int, s.body.types[view.args[0]].shape)))
+            continue
+        perm = ints(view.attr("perm"))
+        back = [perm.index(i) for i in range(len(perm))]
+        box = Box(tuple(box.shape[i] for i in back), tuple(box.strides[i] for i in back), box.offset)
+    return box
+
+
 # ---- schedule ------------------------------------------------------------------------------------
 
 
@@ -245,7 +292,7 @@ def _schedule(s: _State) -> tuple[Stage, ...]:
 
     for v in s.body.outputs:
         node = s.body.producers[v]
-        if not (_kind(s, node) == "matmul" and node.type.dtype == F32):
+        if not ((_kind(s, node) == "matmul" or v in s.viewed) and node.type.dtype == F32):
             need(Key(v, "tile"))
     heavy = [n for n in s.body.nodes if _kind(s, n) in ("matmul", "gather")]
     top = max((s.level[n.out] for n in heavy), default=0)
@@ -275,7 +322,8 @@ def _heavy(s: _State, n: Node, level: int) -> Stage:
         return Stage("gather", level, period, (Key(index, "tile"),), (Key(n.out, "tile"),), n)
     left, right = s.operands[n.out]
     reads = tuple(dict.fromkeys((*left.keys, *right.keys)))
-    return Stage("matmul", level, period, reads, (Key(n.out, "acc"),), n, None, (left, right))
+    written, box = s.sums.get(n.out, (n.out, None))
+    return Stage("matmul", level, period, reads, (Key(written, "acc"),), n, None, (left, right), box)
 
 
 def _vector(s: _State, keys: tuple[Key, ...], level: int, period: int) -> Stage:
@@ -316,7 +364,7 @@ def _inside(s: _State, wanted: list[int], level: int, period: int) -> dict[int, 
             continue
         kind = _kind(s, node)
         here = kind == "vector" and s.level[v] == level and s.periods[v] == period
-        if kind in ("leaf", "view") or here:
+        if v not in s.viewed and (kind in ("leaf", "view") or here):
             found[node.outs[0]] = "make"
             todo += node.args
         else:
@@ -327,7 +375,7 @@ def _inside(s: _State, wanted: list[int], level: int, period: int) -> dict[int, 
 def _read(s: _State, b: Builder, n: Node, reads: list[Key]) -> int:
     """An input of the vector body for `n`'s value; the sums of a matrix product are rounded on the way in."""
     t = n.type
-    if _kind(s, n) != "matmul":
+    if _kind(s, n) != "matmul" and n.out not in s.viewed:
         reads.append(Key(n.out, "tile"))
         return b.input(f"r{len(reads) - 1}", t)
     reads.append(Key(n.out, "acc"))

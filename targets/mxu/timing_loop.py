@@ -20,6 +20,8 @@ from .timing_steps import Access, Conflicts, Env, Step
 MOST_PERIOD = 64
 HISTORY = 8
 PATIENCE = 64
+# Iterations of each loop that the trace shows.
+RECORDED = 2
 
 
 @dataclass(slots=True)
@@ -108,12 +110,13 @@ class LoopStep:
         tries = self.notes.jumps and shape.period <= MOST_PERIOD and end - i > 3 * shape.period
         history: dict[int, tuple[object, int, list[int]]] = {}
         while i < end:
-            if tries and (i - begin) % shape.period == 0:
+            recorded = recording and i - self.start < RECORDED
+            if tries and not recorded and (i - begin) % shape.period == 0:
                 i += self._jump(st, env, i, end, history)
                 tries = i - begin <= max(PATIENCE, 3 * shape.period)
                 if i >= end:
                     break
-            st.record = recording and i - self.start < 2
+            st.record = recorded
             env[self.var] = i
             for step in self.body:
                 step.run(st, env)

@@ -1,7 +1,8 @@
 """What each op does at the edges: NaN, infinities, signed zeros, overflow, division by zero, nothing at all.
 
-A file of `edges/` is one op. `# table: f32 i8` shows it on all special values of these dtypes (for two operands, the first
-down and the second across). Each line of the input is one case: operands `dtype[shape]: values`, then attributes, between bars.
+A file of `edges/` is one op. `# table: f32 i8` shows it on all special values of these dtypes (of two operands, the
+first goes down and the second across). Each line of the input is one case: operands `dtype[shape]: values`, then
+attributes, with bars between.
 """
 
 import ast
@@ -13,7 +14,7 @@ from golden import Case, Golden, golden_cases
 from tdslc.compiler.graph import DTYPES, OPS, Attr, Builder, DType, InferError, NDArray, TensorType, evaluate
 from tdslc.compiler.graph.dtypes import int_range, rounded
 
-FLOAT_SPECIALS = "-inf -2.5 -1 -0 0 0.5 1 3 inf nan".split()
+FLOAT_SPECIALS = ["-inf", "-2.5", "-1", "-0", "0", "0.5", "1", "3", "inf", "nan"]
 
 
 @golden_cases("graph/edges")

@@ -101,7 +101,9 @@ def test_renumber_and_live() -> None:
 
 def test_renumber_reaches_regions_and_keeps_meaning() -> None:
     graph = sample()
-    shifted = Graph(graph.name, tuple(_shift(n, 10) for n in graph.nodes), tuple(v + 10 for v in graph.outputs), graph.output_names)
+    shifted = Graph(
+        graph.name, tuple(_shift(n, 10) for n in graph.nodes), tuple(v + 10 for v in graph.outputs), graph.output_names
+    )
     assert renumber(shifted) == graph
     assert renumber(graph) == graph
 

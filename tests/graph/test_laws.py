@@ -174,7 +174,9 @@ def test_parts_of_a_reduce_axis_combine(op: str, data: st.DataObject) -> None:
 def _exact(x: NDArray) -> NDArray:
     """-1, 0 or 1 by the sign of x: few enough of them sum exactly at every dtype, in any order."""
     kind = type_of(x).dtype
-    return x if kind.kind == "bool" else np.sign(np.nan_to_num(x.astype(np.float64))).astype(np.int64).astype(kind.numpy)
+    return (
+        x if kind.kind == "bool" else np.sign(np.nan_to_num(x.astype(np.float64))).astype(np.int64).astype(kind.numpy)
+    )
 
 
 def test_every_op_that_reduces_says_how_parts_combine() -> None:

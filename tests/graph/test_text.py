@@ -7,7 +7,19 @@ import pytest
 from graph_examples import nested, sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tdslc.compiler.graph import DTYPES, Attr, Builder, Dim, Graph, GraphTextError, Node, TensorType, parse, show, verify
+from tdslc.compiler.graph import (
+    DTYPES,
+    Attr,
+    Builder,
+    Dim,
+    Graph,
+    GraphTextError,
+    Node,
+    TensorType,
+    parse,
+    show,
+    verify,
+)
 from tdslc.compiler.graph.graph import MAX_REGION_DEPTH, make_attrs
 
 F32 = DTYPES["f32"]
@@ -29,7 +41,15 @@ def attributes() -> st.SearchStrategy[Attr]:
     )  # fmt: skip
     twice = st.builds(lambda a, b: ((a + b) * (a - 3)) // 5, computed, dims)
     leaves = st.one_of(
-        st.integers(), st.floats(), st.booleans(), st.none(), st.text(), dims, computed, twice, st.sampled_from(list(DTYPES.values()))
+        st.integers(),
+        st.floats(),
+        st.booleans(),
+        st.none(),
+        st.text(),
+        dims,
+        computed,
+        twice,
+        st.sampled_from(list(DTYPES.values())),
     )
     return st.recursive(leaves, lambda inner: st.lists(inner, max_size=4).map(tuple), max_leaves=8)
 
@@ -46,7 +66,9 @@ def test_attributes_names_and_places(value: Attr, name: str, output: str, loc: s
     assert show(got) == show(graph)
 
 
-@pytest.mark.parametrize("value", [0.0, -0.0, 1, 1.0, True, math.inf, -math.inf, math.nan, 1e300, 5e-324, 10**30, -1, 0.1])
+@pytest.mark.parametrize(
+    "value", [0.0, -0.0, 1, 1.0, True, math.inf, -math.inf, math.nan, 1e300, 5e-324, 10**30, -1, 0.1]
+)
 def test_numbers_keep_their_kind(value: float) -> None:
     node = Node("op", (), (("k", value),), (TensorType(F32, ()),), (0,))
     (got,) = parse(show(Graph("g", (node,), (0,)))).nodes
@@ -83,13 +105,22 @@ def test_regions_nest_as_deep_as_verify_allows() -> None:
         ('graph "g" {\n  %0 = input(name="x") : f32[2.5]\n}', "line 2: expected ']', found '.5]'"),
         ('graph "g" {\n  %0 = input(name="x") : f32[-2]\n}', "line 2: expected a dim, found '-2]'"),
         ('graph "g" {\n  %0 = input(name="x") : f32[S+=2]\n}', "line 2: expected a dim, found 'S+=2]'"),
-        ('graph "g" {\n  %0 = input(name="x", shape=(2,)) : f32[2]\n}', "line 2: expected no dtype or shape but in the type, found ' : f32[2]'"),
+        (
+            'graph "g" {\n  %0 = input(name="x", shape=(2,)) : f32[2]\n}',
+            "line 2: expected no dtype or shape but in the type, found ' : f32[2]'",
+        ),
         ('graph "g" {\n  %0 = op(k=1, k=2) : f32[2]\n}', "line 2: expected the attribute k once, found ') : f32[2]'"),
         ('graph "g" {\n  %0 = op(k=word) : f32[2]\n}', "line 2: expected an attribute's value, found 'word) : f32[2]'"),
         ('graph "g" {\n  %0 = op(k=dense<f32[1], A>) : f32[1]\n}', "line 2: expected base64, found 'A>) : f32[1]'"),
-        ('graph "g" {\n  %0 = op() : f32[1]\n  return %0 "a", %0\n}', "line 4: expected a name for every output or for none, found 'the end'"),
+        (
+            'graph "g" {\n  %0 = op() : f32[1]\n  return %0 "a", %0\n}',
+            "line 4: expected a name for every output or for none, found 'the end'",
+        ),
         ("graph " + '"g" { %0 = op(k=' + "(" * 5000, "line 1: expected at most 64 levels, found '" + "(" * 20 + "'"),
-        ('graph "g" { %' + "9" * 5000 + " = op() : f32[] }", "line 1: expected a value such as %3, found '%" + "9" * 19 + "'"),
+        (
+            'graph "g" { %' + "9" * 5000 + " = op() : f32[] }",
+            "line 1: expected a value such as %3, found '%" + "9" * 19 + "'",
+        ),
     ],
 )
 def test_refusals(text: str, message: str) -> None:
@@ -103,11 +134,33 @@ def test_endless_regions_are_refused() -> None:
         parse('graph "g" { %0 = op() : f32[] { ' * 3000)
 
 
-_PIECES = [*string.punctuation, " ", "\n", "graph", "return", "%0", "%99", "f32[", '"x"', "S=4", "(S+1)*2=10", "dense<", "nan", "-", "é", "\x00"]
+_PIECES = [
+    *string.punctuation,
+    " ",
+    "\n",
+    "graph",
+    "return",
+    "%0",
+    "%99",
+    "f32[",
+    '"x"',
+    "S=4",
+    "(S+1)*2=10",
+    "dense<",
+    "nan",
+    "-",
+    "é",
+    "\x00",
+]
 
 
 @settings(max_examples=300)
-@given(st.lists(st.tuples(st.integers(0, len(SAMPLE)), st.integers(0, 12), st.sampled_from(_PIECES) | st.text(max_size=5)), max_size=4))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, len(SAMPLE)), st.integers(0, 12), st.sampled_from(_PIECES) | st.text(max_size=5)),
+        max_size=4,
+    )
+)
 def test_mutated_text_parses_or_is_refused(edits: list[tuple[int, int, str]]) -> None:
     text = SAMPLE
     for at, cut, put in edits:

@@ -69,7 +69,7 @@ def reference(e: s.Expr, f: Frame, materialise: bool = False) -> Ref:
             return _field(reference(base, f), str(text.data), f, f.span(e.at), f.span(name.at))
         case _:
             value = _evaluate(e, f)
-            return _placed(value, f, f.span(e.at)) if materialise else value
+            return placed(value, f, f.span(e.at)) if materialise else value
 
 
 def _evaluate(e: s.Expr, f: Frame) -> Value:
@@ -108,10 +108,13 @@ def materialised(bound: Bound, f: Frame) -> Spot | None:
     return Spot(value.type, bound.symbol, 0, (), False, bound.span)
 
 
-def _placed(value: Value, f: Frame, span: Span) -> Ref:
-    """An array that is not yet in memory, put there."""
+def placed(value: Value, f: Frame, span: Span) -> Ref:
+    """Where an array lies; one that is not yet in memory is put there."""
     if not isinstance(value.type, t.Array):
         return value
+    if isinstance(value, Unknown) and isinstance(value.code, c.Load):
+        place = value.code.place
+        return Spot(value.type, place.base, place.offset, place.terms, False, span)
     if isinstance(value, Known):
         return materialised(Bound("constant", value, span), f) or value
     local = f.local("array", value.type)

@@ -222,6 +222,9 @@ class Frame:
     returned: Value | None = None
     # Lanes of the surrounding loops of a layout; None: the class's own.
     lanes: int | None = None
+    # The loops around, innermost last: how many branches were open at its start for one that is unrolled, else None.
+    loops: list[int | None] = field(default_factory=list[int | None])
+    branches: int = 0
 
     def span(self, at: s.At) -> Span:
         return self.module.text.file.span(*at)
