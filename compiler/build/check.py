@@ -152,7 +152,7 @@ class _Frame:
     def _results(self, node: Node) -> Sequence[NDArray]:
         if node.op in ("input", "param"):
             return (self.ctx.cast(self.bound[str(node.attr("name"))], node.type.dtype),)
-        return apply(node, [self.value(a) for a in node.args], self.ctx)
+        return apply(node, [self.value(a) for a in node.args], self.ctx, self.graph.types)
 
 
 # ---- rewriting -----------------------------------------------------------------------------------

@@ -66,13 +66,27 @@ def write_folder(path: str, files: Mapping[str, str]) -> None:
 
 
 def refuse_foreign(path: str) -> None:
-    """DiagnosticError (E0701) when `path` is there and is no build of ours: better known before a build than after."""
+    """DiagnosticError (E0701) when `path` is there and is no build of ours, (E0702) when it could not be made.
+
+    Better known before a build than after it.
+    """
     folder = Path(path)
-    if not os.path.lexists(folder) or _is_ours(folder) or _is_empty(folder):
+    if not os.path.lexists(folder):
+        _refuse_unwritable(folder)
+        return
+    if _is_ours(folder) or _is_empty(folder):
         return
     what = "a folder without our manifest.json" if folder.is_dir() else "not a folder"
     said = f"{path} is there and is {what}; it is not replaced"
     raise DiagnosticError(Diagnostic("E0701", said, help="name another folder with `-o`, or remove this one"))
+
+
+def _refuse_unwritable(folder: Path) -> None:
+    above = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        why = "may not be written to" if above.is_dir() else "is a file"
+        said = f"{folder} cannot be written: {os.path.relpath(above)} {why}"
+        raise DiagnosticError(Diagnostic("E0702", said, help="name another folder with `-o`"))
 
 
 def read_manifest(path: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from .dtypes import DType
 from .graph import Attr, Graph, Node, make_attrs
 from .ops import OPS, Op, Types
-from .ops.control import loop_types
+from .ops.row import Signature
 from .types import TensorType
 
 
@@ -39,7 +39,6 @@ def infer(name: str, args: Types, attrs: Mapping[str, Attr], regions: Sequence[G
     """Result types of op `name`; InferError says why operands do not fit.
 
     A composite is any node with one region whose op is not in the table: its types are the region's.
-    A `loop` has one region, its body.
     """
     if name not in OPS:
         return _infer_composite(name, args, regions)
@@ -47,10 +46,10 @@ def infer(name: str, args: Types, attrs: Mapping[str, Attr], regions: Sequence[G
     if not row.accepts(len(args)):
         raise InferError(f"{name} takes {_arity(row)}, got {len(args)}")
     full = complete_attrs(row, attrs)
-    takes_region = name == "loop"
-    if len(regions) != takes_region:
-        raise InferError(f"{name} takes {'one region' if takes_region else 'no region'}, got {len(regions)}")
-    got = loop_types(args, full, *_signature(regions[0])) if takes_region else row.infer(args, full)
+    if len(regions) != len(row.regions):
+        raise InferError(f"{name} takes {_regions(row)}, got {len(regions)}")
+    inside = [_signature(r) for r in regions]
+    got = row.region_infer(args, full, inside) if row.region_infer else row.infer(args, full)
     if isinstance(got, str):
         raise InferError(f"{name}: {got}")
     return got
@@ -61,7 +60,11 @@ def _arity(row: Op) -> str:
     return f"{least} operand{'s' * (len(row.operands) != 1)} ({', '.join(row.operands)})"
 
 
-def _signature(region: Graph) -> tuple[Types, Types]:
+def _regions(row: Op) -> str:
+    return ("no region", "one region", f"two regions ({', '.join(row.regions)})")[len(row.regions)]
+
+
+def _signature(region: Graph) -> Signature:
     """What a region takes and gives."""
     return tuple(n.type for n in region.inputs), region.output_types
 

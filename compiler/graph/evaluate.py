@@ -7,17 +7,25 @@ targets or how graphs are made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from .build import is_composite
-from .dtypes import DType, from_numpy, int_range
+from .dtypes import DType, from_numpy, int_range, rounded
 from .graph import Graph, Node
 from .ops import OPS, Context, Contraction, NDArray
-from .ops.control import loop_counts
+from .ops.control import carried_of, loop_counts
+from .types import TensorType
 
 REFERENCE = Context(Contraction())
+
+# Rounds after which a `while` is taken for one that never ends: no file may hang its reader.
+MAX_TRIPS = 1 << 24
+
+
+class EndlessLoop(ValueError):
+    """A `while` whose condition still holds after MAX_TRIPS rounds."""
 
 
 def evaluate(
@@ -51,7 +59,7 @@ def steps(
         if node.op in ("input", "param"):
             yield node, (_bound(node, bound, ctx),)
         else:
-            yield node, apply(node, [values[a] for a in node.args], ctx)
+            yield node, apply(node, [values[a] for a in node.args], ctx, graph.types)
 
 
 def _bound(node: Node, bound: Mapping[str, NDArray], ctx: Context) -> NDArray:
@@ -75,13 +83,21 @@ def _converts(got: NDArray, to: DType) -> bool:
     return not got.size or (low <= int(got.min()) and int(got.max()) <= high)
 
 
-def apply(node: Node, args: Sequence[NDArray], ctx: Context) -> tuple[NDArray, ...]:
-    """Results of one node on concrete operands."""
+def apply(
+    node: Node, args: Sequence[NDArray], ctx: Context, types: Mapping[int, TensorType]
+) -> tuple[NDArray, ...]:
+    """Results of one node on concrete operands; `types` are the types of its graph's values.
+
+    An op of bits sees its operands at their own width even when floats are widened.
+    """
     if is_composite(node):
         return run_region(node.regions[0], args, ctx)
-    if node.op == "loop":
-        return _loop(node, args, ctx)
-    return OPS[node.op].eval(args, dict(node.attrs), node.types, ctx)
+    if node.op in _RUNNERS:
+        return _RUNNERS[node.op](node, args, ctx)
+    row = OPS[node.op]
+    if ctx.wide and "bits" in row.traits:
+        args = [rounded(x, types[a].dtype) for x, a in zip(args, node.args, strict=True)]
+    return row.eval(args, dict(node.attrs), node.types, ctx)
 
 
 def run_region(region: Graph, args: Sequence[NDArray], ctx: Context) -> tuple[NDArray, ...]:
@@ -89,7 +105,10 @@ def run_region(region: Graph, args: Sequence[NDArray], ctx: Context) -> tuple[ND
     given = dict(zip((n.out for n in region.inputs), args, strict=True))
     values: dict[int, NDArray] = {}
     for node in region.nodes:
-        results = (given[node.out],) if node.op == "input" else apply(node, [values[a] for a in node.args], ctx)
+        if node.op == "input":
+            values[node.out] = given[node.out]
+            continue
+        results = apply(node, [values[a] for a in node.args], ctx, region.types)
         values.update(zip(node.outs, results, strict=True))
     return tuple(values[v] for v in region.outputs)
 
@@ -105,3 +124,24 @@ def _loop(node: Node, args: Sequence[NDArray], ctx: Context) -> tuple[NDArray, .
         for y, value in zip(ys, outs[carried:], strict=True):
             y[i] = value
     return (*carry, *ys)
+
+
+def _while(node: Node, args: Sequence[NDArray], ctx: Context) -> tuple[NDArray, ...]:
+    carried = carried_of(dict(node.attrs))
+    cond, body = node.regions
+    carry, captures = tuple(args[:carried]), args[carried:]
+    for _ in range(MAX_TRIPS):
+        if not run_region(cond, (*carry, *captures), ctx)[0]:
+            return carry
+        carry = run_region(body, (*carry, *captures), ctx)
+    raise EndlessLoop(f"the condition of while{' at ' + node.loc if node.loc else ''} still holds after {MAX_TRIPS} rounds")
+
+
+def _cond(node: Node, args: Sequence[NDArray], ctx: Context) -> tuple[NDArray, ...]:
+    then, otherwise = node.regions
+    return run_region(then if args[0] else otherwise, args[1:], ctx)
+
+
+_RUNNERS: Mapping[str, Callable[[Node, Sequence[NDArray], Context], tuple[NDArray, ...]]] = {
+    "loop": _loop, "while": _while, "cond": _cond,
+}  # fmt: skip

@@ -264,11 +264,11 @@ IndexItem: TypeAlias = "int | Range | None | EllipsisType | Tensor"
 
 
 def index(site: Site, x: Tensor, items: Sequence[IndexItem]) -> Tensor:
-    """`x[items]` as NumPy's basic indexing; one integer tensor takes along its axis."""
+    """`x[items]` as NumPy's basic indexing; one integer tensor, or several of rank 0, take along their axes."""
     full = _without_ellipsis(site, x, items)
     taken = [i for i in full if isinstance(i, Tensor)]
     if len(taken) > 1:
-        site.fail("E0120", "only one index can be a tensor", help="index twice, or use `take`")
+        return _take_scalars(site, x, full)
     cuts: list[tuple[int, int, int]] = []
     shape: list[int | str] = []  # "keep" marks an axis that stays, "take" the one that is taken along
     axis = 0
@@ -284,6 +284,16 @@ def index(site: Site, x: Tensor, items: Sequence[IndexItem]) -> Tensor:
     cut = _apply_cuts(site, x, cuts)
     dropped = [i for i, item in enumerate(i for i in full if i is not None) if isinstance(item, int)]
     return _reshaped(site, cut, dropped, shape, taken[0] if taken else None)
+
+
+def _take_scalars(site: Site, x: Tensor, items: Sequence[int | Range | None | Tensor]) -> Tensor:
+    """`x[items]` with several tensors of rank 0 in it, taken one after another from the last axis."""
+    axes = [(axis, i) for axis, i in enumerate(i for i in items if i is not None) if isinstance(i, Tensor)]
+    if any(i.type.rank for _, i in axes):
+        site.fail("E0120", "of several tensors in one index each has rank 0", help="index twice, or use `take`")
+    for axis, i in reversed(axes):
+        x = index(site, x, [*[Range(None, None, None)] * axis, i])
+    return index(site, x, [i for i in items if not isinstance(i, Tensor)])
 
 
 def _without_ellipsis(site: Site, x: Tensor, items: Sequence[IndexItem]) -> list[int | Range | None | Tensor]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..graph import OPS, Attr, Builder, Graph, TensorType
 from ..source import Diagnostic, Note
 from . import syntax as s
-from .expr import condition, evaluate, interpolate, lookup
+from .expr import BUILTINS, condition, evaluate, interpolate, lookup, undefined
 from .frame import Frame, LimitError, Tensor
 from .loops import run_repeat
 from .parameters import declare
@@ -26,6 +26,7 @@ from .signature import (
     static_value,
     type_of,
 )
+from .unused import names_read
 from .values import (
     POISON,
     Activation,
@@ -43,6 +44,8 @@ from .values import (
 # Copies a `for` may make of its body.
 MAX_UNROLL = 10_000
 _MAX_CALLS = 50
+# What a call costs of the steps that one load may take.
+_CALL_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +194,7 @@ def _scoped(act: Activation, scope: s.Scope | None, prefix: str, shared: bool) -
 def call_function(site: Site, function: Function, args: Sequence[tuple[s.Arg, Value]], scope: s.Scope | None) -> Value:
     """What `function` returns for `args`: a fn is inlined, an `op fn` becomes one composite node."""
     decl = function.decl
+    site.act.session.steps += _CALL_STEPS
     _check_nesting(site, decl)
     prefix, shared = _scoped(site.act, scope, site.act.prefix, site.act.shared)
     act = Activation(site.act.session, function.module, site.act.frame, {}, decl, prefix, shared, site)
@@ -289,7 +293,8 @@ def _checked_results(act: Activation, end: Site, decl: s.FnDecl, value: Value) -
     values = value if isinstance(value, tuple) and decl.several else (value,)
     if len(values) != len(decl.results) or (isinstance(value, tuple) and not decl.several and decl.results[0].type.dims is not None):
         got = len(value) if isinstance(value, tuple) else 1
-        end.fail("E0110", f"`{decl.name}` returns {got} values, its header says {len(decl.results)}", notes=(_declared(act, decl.results[0]),))
+        counted = f"{got} value{'s' * (got != 1)}"
+        end.fail("E0110", f"`{decl.name}` returns {counted}, its header says {len(decl.results)}", notes=(_declared(act, decl.results[0]),))
     checked = tuple(_checked(act, end, decl, r, v) for r, v in zip(decl.results, values, strict=True))
     return checked if decl.several else checked[0]
 
@@ -326,12 +331,16 @@ def _call_op(site: Site, act: Activation, tensors: Mapping[str, Tensor | None], 
     operands = [t for t in tensors.values() if t is not None]
     attrs = static_attrs(act, decl)
     key = f"{act.module.shown} {decl.name} {', '.join(map(str, (t.type for t in operands)))} {attrs!r}"
-    regions = act.session.regions
+    regions, budget = act.session.regions, act.session.budget
     if key not in regions:
         regions[key] = None
-        regions[key] = define(act, [(n, t.type) for n, t in tensors.items() if t is not None])
-    graph = regions[key]
-    if graph is None:
+        before = budget.nodes
+        graph = define(act, [(n, t.type) for n, t in tensors.items() if t is not None])
+        regions[key] = graph, budget.nodes - before
+    elif known := regions[key]:
+        graph, size = known
+        budget.nodes += size  # every use is a copy for those who come after
+    else:
         raise Poisoned
     results = site.add_all(decl.name, operands, attrs, (graph,))
     return results if decl.several else results[0]
@@ -390,6 +399,18 @@ def check_declaration(session: Session, module: Module, decl: s.FnDecl) -> None:
     problem = _op_problem(session, module, decl)
     if problem:
         session.tell(Diagnostic("E0121", problem, site.span))
+
+
+def check_names(session: Session, module: Module, decl: s.FnDecl) -> None:
+    """Tells of names that stand for nothing anywhere in `decl`, whether it is ever executed or not."""
+    made = {f.name: None for f in decl.formals}
+    act = Activation(session, module, Frame("static", Builder("static"), session.budget), dict(made), decl)
+    for name, at in names_read(decl):
+        if name not in module.names and name not in BUILTINS:
+            try:
+                undefined(act, name, at)
+            except Fail as fail:
+                session.tell(fail.diagnostic)
 
 
 def _check_formal(session: Session, module: Module, decl: s.FnDecl, formal: s.Formal, seen: set[str]) -> None:

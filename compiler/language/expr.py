@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from ..graph import DType
 from ..source import did_you_mean
@@ -73,6 +73,11 @@ def lookup(act: Activation, name: str, at: s.At) -> Value:
     for names in (act.names, act.module.names, BUILTINS):
         if name in names:
             return _usable(act, name, names[name], at)
+    undefined(act, name, at)
+
+
+def undefined(act: Activation, name: str, at: s.At) -> NoReturn:
+    """Tells that `name` stands for nothing, and what may have been meant."""
     word = foreign_word(name)
     if word is not None:
         act.site(at).fail("E0101", word.message, help=word.help)
@@ -264,13 +269,13 @@ def _bound(act: Activation, expr: s.Expr) -> int | None:
 
 def _stacked_read(base: Tensor, items: list[arrays.IndexItem], expr: s.Index) -> tuple[Tensor, list[arrays.IndexItem]]:
     """`xs[i, …]` in a loop over i of as many trips as xs has elements: the loop hands out the element itself."""
-    first = items[0]
-    if not isinstance(first, Tensor) or first.frame.index is not first:
-        return base, items
-    loop = first.frame
-    if base.frame.inside(loop) or not base.type.rank or base.shape[0] != loop.trips:
-        return base, items
-    return loop.element(base, expr.base.id if isinstance(expr.base, s.Name) else "element"), items[1:]
+    name = expr.base.id if isinstance(expr.base, s.Name) else "element"
+    while items and isinstance(items[0], Tensor) and items[0].frame.index is items[0]:
+        loop = items[0].frame
+        if base.frame.inside(loop) or not base.type.rank or base.shape[0] != loop.trips:
+            break
+        base, items = loop.element(base, name), items[1:]
+    return base, items
 
 
 # ---- calls ---------------------------------------------------------------------------------------

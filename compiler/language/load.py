@@ -20,7 +20,7 @@ from ..graph.ops import AttrSpec, Types
 from ..graph.ops.row import AttrKind
 from ..source import Diagnostic, DiagnosticError, Note, SourceFile, Span, did_you_mean, read_source
 from . import syntax as s
-from .elaborate import build_model, check_declaration, composite_graph, module_activation, new_session
+from .elaborate import build_model, check_declaration, check_names, composite_graph, module_activation, new_session
 from .expr import evaluate, lookup
 from .parameters import expanded
 from .parse import parse
@@ -75,8 +75,9 @@ def load_model(
         module = load.main()
         decl = _chosen(module, load.session, model)
         if any(map(is_static, decl.formals)):
-            load.raise_errors()
+            raise TooMany  # its header has been told to be wrong
         graph = build_model(load.session, module, decl)
+        load.check_names()
     load.raise_errors()
     assert graph is not None, "a model without mistakes has a graph"
     return Model(
@@ -93,6 +94,7 @@ def check_file(path: str | os.PathLike[str]) -> list[Diagnostic]:
         load = _Load(os.fspath(path), {}, {})
         with load.gathering():
             names = [m.name for m in load.main().models]
+            load.check_names()
         load.raise_errors()
         for name in names:
             load_model(path, model=name)
@@ -251,6 +253,14 @@ class _Load:
         module = self.module(file, Path(self.path).stem, Path(self.path).name, self.root, main=True)
         self._check_choices(module)
         return module
+
+    def check_names(self) -> None:
+        """Looks for undefined names where elaboration did not come."""
+        for module in self.modules:
+            if not module.is_stdlib:
+                functions = [f for f in module.names.values() if isinstance(f, Function) and f.module is module]
+                for decl in (*module.models, *(f.decl for f in functions)):
+                    check_names(self.session, module, decl)
 
     def composites(self) -> list[Composite]:
         return [_row(module, decl) for module in self.modules for decl in module.ops]

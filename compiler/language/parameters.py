@@ -10,7 +10,7 @@ from ..graph import TensorType
 from ..source import Note
 from . import syntax as s
 from .expr import evaluate, lookup
-from .frame import MAX_ELEMENTS, Frame, LimitError, Tensor
+from .frame import Frame, LimitError, Tensor, check_size
 from .signature import type_of
 from .values import Activation, Param, Site
 
@@ -70,17 +70,18 @@ def _index_name(loop: Frame) -> str:
 def _declared(site: Site, root: Frame, name: str, type: TensorType, stack: int, shared: bool) -> Tensor:
     """The parameter in the root frame; the one there is when both are shared and of one type."""
     params = site.act.session.params
+    told = site.act.caller or site  # what two calls of one fn declare is told of the calls
     before = params.get(name) or _overlapping(params, name, stack)
     if before is None:
         made = _made(site, root, name, type, stack)
-        params.update(dict.fromkeys((name, *expanded(name, stack)), Param(made, site.told_at.span, shared)))
+        params.update(dict.fromkeys((name, *expanded(name, stack)), Param(made, told.told_at.span, shared)))
         return made
     note = Note("it is declared here first", before.span)
     if not (shared and before.shared):
         help = 'give one a scope of its own: `f(x) as "name"`; for one tensor in two places mark both `shared`'
-        site.fail("E0113", f"the parameter `{name}` is declared twice", notes=(note,), help=help)
+        told.fail("E0113", f"the parameter `{name}` is declared twice", notes=(note,), help=help)
     if before.tensor.type != type:
-        site.fail("E0113", f"the shared parameter `{name}` is {before.tensor.type} and {type}", notes=(note,))
+        told.fail("E0113", f"the shared parameter `{name}` is {before.tensor.type} and {type}", notes=(note,))
     return before.tensor
 
 
@@ -96,8 +97,10 @@ def expanded(name: str, stack: int) -> list[str]:
 def _made(site: Site, root: Frame, name: str, type: TensorType, stack: int) -> Tensor:
     if stack > _MAX_STACK:
         site.fail("E0115", f"`{name}` stands for {stack} tensors, more than {_MAX_STACK}")
-    if stack and type.size // stack > MAX_ELEMENTS:
-        site.too_large(LimitError(f"the parameter {name} has {type.size // stack} elements, more than {MAX_ELEMENTS}"))
+    try:
+        check_size(type.with_shape(type.shape[1:] if "{i}" in name else type.shape))
+    except LimitError as error:
+        site.too_large(error)
     if 0 in type.shape[:1] and "{i}" in name:
         return root.full(0, type.dtype, type.shape, site.loc)  # a loop of no trips has no parameters
     try:

@@ -333,6 +333,6 @@ def _assigns(stmt: Stmt) -> list[tuple[str, At]]:
         case For():
             return [*((name, stmt.at) for name in stmt.names), *assigned(stmt.body).items()]
         case Repeat():
-            return [*((name.id, name.at) for name in stmt.targets), *assigned(stmt.body).items()]
+            return [*((name.id, name.at) for name in stmt.targets), (stmt.index, stmt.at), *assigned(stmt.body).items()]
         case _:
             return []

@@ -98,13 +98,17 @@ Value: TypeAlias = "Static | Tensor | Function | Builtin | Module | Poison | Loc
 
 @dataclass(slots=True)
 class Session:
-    """What one load has gathered so far. `call` executes a fn: expressions need it and must not know how."""
+    """What one load has gathered so far.
+
+    `call` executes a fn: expressions need it and must not know how. `regions` holds the definition of each composite
+    with the nodes it has, None while it is being made or when it has mistakes.
+    """
 
     call: Callable[[Site, Function, Sequence[tuple[Arg, Value]], Scope | None], Value]
     diagnostics: list[Diagnostic] = field(default_factory=list["Diagnostic"])
     told: set[tuple[str, str, Span | None]] = field(default_factory=set["tuple[str, str, Span | None]"])
     composites: dict[str, Composite] = field(default_factory=dict["str", "Composite"])
-    regions: dict[str, Graph | None] = field(default_factory=dict["str", "Graph | None"])
+    regions: dict[str, tuple[Graph, int] | None] = field(default_factory=dict["str", "tuple[Graph, int] | None"])
     params: dict[str, Param] = field(default_factory=dict["str", "Param"])
     stdlib_ops: frozenset[str] = frozenset()
     budget: Budget = field(default_factory=Budget)
@@ -186,9 +190,9 @@ class Site:
         outer = _called_from(site)
         raise Fail(Diagnostic(code, message, site.span, (*notes, *inner, *outer), help))
 
-    def add(self, op: str, *args: Tensor, regions: tuple[Graph, ...] = (), **attrs: Attr) -> Tensor:
+    def add(self, op: str, /, *args: Tensor, **attrs: Attr) -> Tensor:
         """A node with one result; its type rule's refusal is told here."""
-        (only,) = self.add_all(op, args, attrs, regions)
+        (only,) = self.add_all(op, args, attrs)
         return only
 
     def add_all(

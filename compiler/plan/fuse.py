@@ -7,10 +7,12 @@ Must not know any one target, nor rewriting.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from itertools import count
 
-from ..graph import Builder, Graph, Node, is_composite, live, renumber
+from ..graph import Graph, Node, is_composite, live, renumber
 from ..graph.ops.control import loop_counts
 from ..source import Diagnostic, DiagnosticError
 from .anatomy import Anatomy, anatomy, contracts, kernel_body, role
@@ -56,12 +58,26 @@ def unfused_plan(graph: Graph, machine: Machine, pricer: Pricer | None = None) -
     return plan(graph, machine, PlanOptions(fuse=False), pricer)
 
 
-def planned(graph: Graph, pricer: Pricer, options: PlanOptions) -> Worth:
-    """What `plan(graph, …)` would take, by the machine's estimates, without making it; infinite when it cannot be."""
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a graph's plan takes, and the values that each of its kernels makes; loops' bodies are not told."""
+
+    worth: Worth
+    kernels: tuple[frozenset[int], ...] = ()
+
+
+def planned(graph: Graph, pricer: Pricer, options: PlanOptions, start: Sequence[frozenset[int]] = ()) -> Planned:
+    """`plan(graph, …)` by the machine's estimates, without making it; infinitely dear when it cannot be planned.
+
+    With `start`, values that begin in one kernel each, the search has less to do, and may find something else.
+    """
     try:
-        return fused(runnable(split_load(graph)[0], pricer), pricer, options).worth
+        found = fused(runnable(split_load(graph)[0], pricer), pricer, options, start)
     except DiagnosticError:
-        return (float("inf"), 0, 0.0)
+        return Planned((float("inf"), 0, 0.0))
+    nodes = found.fusion.a.graph.nodes
+    kernels = (g for g in found.fusion.groups.values() if not g.fixed)
+    return Planned(found.worth, tuple(frozenset(nodes[i].outs[0] for i in g.ops) for g in kernels))
 
 
 def plan_seconds(made: Plan) -> float:
@@ -79,23 +95,36 @@ def plan_seconds(made: Plan) -> float:
 
 
 def runnable(graph: Graph, pricer: Pricer) -> Graph:
-    """`graph` without dead nodes, and with composites that the machine refuses replaced by their definitions."""
+    """`graph` without dead nodes, and with composites that the machine refuses replaced by their definitions.
+
+    What is not replaced keeps its values.
+    """
     graph = live(graph)
-    refused = {n.outs for n in graph.nodes if is_composite(n) and _refused(n, graph, pricer)}
-    if not refused and not any(n.op == "loop" for n in graph.nodes):
-        return graph
-    b = Builder(graph.name)
+    fresh = count(max((v for n in graph.nodes for v in n.outs), default=-1) + 1)
     new: dict[int, int] = {}
+    nodes: list[Node] = []
     for n in graph.nodes:
-        args = [new[a] for a in n.args]
-        if n.outs in refused:
-            outs = b.inline(runnable(n.regions[0], pricer), args)
+        args = tuple(new.get(a, a) for a in n.args)
+        if is_composite(n) and _refused(n, graph, pricer):
+            inner = runnable(n.regions[0], pricer)
+            new.update(zip(n.outs, _inlined(inner, args, n.loc, fresh, nodes), strict=True))
         elif n.op == "loop":
-            outs = b.add("loop", args, dict(n.attrs), regions=(runnable(n.regions[0], pricer),), loc=n.loc)
+            nodes.append(Node(n.op, args, n.attrs, n.types, n.outs, (runnable(n.regions[0], pricer),), n.loc))
         else:
-            outs = b.add(n.op, args, dict(n.attrs), regions=n.regions, loc=n.loc)
-        new.update(zip(n.outs, outs, strict=True))
-    return b.finish([new[v] for v in graph.outputs], graph.output_names)
+            nodes.append(Node(n.op, args, n.attrs, n.types, n.outs, n.regions, n.loc) if args != n.args else n)
+    return Graph(graph.name, tuple(nodes), tuple(new.get(v, v) for v in graph.outputs), graph.output_names)
+
+
+def _inlined(region: Graph, args: Sequence[int], loc: str, fresh: Iterator[int], nodes: list[Node]) -> list[int]:
+    """Puts `region`'s nodes, its inputs being `args`, at the end of `nodes`; returns its outputs there."""
+    new = dict(zip((i.out for i in region.inputs), args, strict=True))
+    for m in region.nodes:
+        if m.op == "input":
+            continue
+        outs = tuple(next(fresh) for _ in m.outs)
+        nodes.append(Node(m.op, tuple(new[a] for a in m.args), m.attrs, m.types, outs, m.regions, m.loc or loc))
+        new.update(zip(m.outs, outs, strict=True))
+    return [new[v] for v in region.outputs]
 
 
 def _refused(node: Node, graph: Graph, pricer: Pricer) -> bool:
@@ -103,12 +132,12 @@ def _refused(node: Node, graph: Graph, pricer: Pricer) -> bool:
     return isinstance(pricer.body(one_op(node.op, node.attrs, args, node.types, node.regions)), Refusal)
 
 
-def fused(graph: Graph, pricer: Pricer, options: PlanOptions) -> Fused:
-    """Kernels for a `runnable` graph and the bodies of its loops."""
+def fused(graph: Graph, pricer: Pricer, options: PlanOptions, start: Sequence[frozenset[int]] = ()) -> Fused:
+    """Kernels for a `runnable` graph, beginning with `start`, and for the bodies of its loops."""
     a = anatomy(graph)
     bodies = {i: fused(n.regions[0], pricer, options) for i, n in enumerate(graph.nodes) if role(n) == "loop"}
     try:
-        fusion = Fusion(a, pricer)
+        fusion = Fusion(a, pricer, start)
     except Unplannable as e:
         raise DiagnosticError(_cannot_run(graph.nodes[e.position], e.refusal, pricer.machine)) from None
     if options.fuse:
@@ -171,16 +200,22 @@ def _due_aliases(pending: dict[int, int], made: set[int]) -> list[Alias]:
 
 
 def _in_order(fusion: Fusion) -> Iterator[int]:
-    """Groups after what they read; among those that are ready, the one that stands first in the graph."""
-    waits: dict[int, set[int]] = {}
-    for gid, group in fusion.groups.items():
-        makers = {fusion.owner[p] for p in (fusion.a.position[v] for v in fusion.reads(group)) if p in fusion.owner}
-        waits[gid] = makers
-    while waits:
-        # `max`: a kernel goes where its last op stands, since that is what others wait for.
-        gid = min((g for g, w in waits.items() if w.isdisjoint(waits)), key=lambda g: (max(fusion.groups[g].ops), g))
-        del waits[gid]
+    """Groups after what they read; among those that are ready, the one whose last op stands first in the graph."""
+    makers = {g: {fusion.owner[p] for p in fusion.producers(group)} for g, group in fusion.groups.items()}
+    after: dict[int, list[int]] = {g: [] for g in fusion.groups}
+    for g, before in makers.items():
+        for b in before:
+            after[b].append(g)
+    waits = {g: len(before) for g, before in makers.items()}
+    ready = [(max(fusion.groups[g].ops), g) for g, n in waits.items() if not n]
+    heapify(ready)
+    while ready:
+        _, gid = heappop(ready)
         yield gid
+        for g in after[gid]:
+            waits[g] -= 1
+            if not waits[g]:
+                heappush(ready, (max(fusion.groups[g].ops), g))
 
 
 def _kernel(a: Anatomy, group: Group, names: _Names) -> Kernel:

@@ -11,7 +11,7 @@ target, nor names or texts.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +21,7 @@ from .target import KernelCost, Reason, Refusal
 
 _MOST_SIBLINGS = 4  # readers of the same value that are tried as one kernel: pairs grow with the square
 _MOST_COPIES = 8  # readers that a producer is copied into
+_MOST_OPS = 128  # of a kernel: prices of longer bodies cost more than they bring
 _MOST_BETWEEN = 6  # kernels that a joining may sweep up to stay convex
 SECONDS_DIGITS = 13  # decimal digits of seconds that are told apart; below lies the rounding of sums
 _LOOP_COST = KernelCost(0.0, {}, 0, 0, 0)  # a loop is no kernel; its body is priced on its own
@@ -87,9 +88,13 @@ class Unplannable(Exception):
 
 
 class Fusion:
-    """Groups that together cover a graph, and the moves between them. `run` makes them fewer."""
+    """Groups that together cover a graph, and the moves between them. `run` makes them fewer.
 
-    def __init__(self, a: Anatomy, pricer: Pricer) -> None:
+    `start` are sets of values that shall begin in one group each, as far as that can be; by default each op is alone.
+    Unplannable when the target cannot run an op even alone.
+    """
+
+    def __init__(self, a: Anatomy, pricer: Pricer, start: Sequence[frozenset[int]] = ()) -> None:
         self.a, self.pricer = a, pricer
         self.wiring = pricer.wiring(a)
         self.groups: dict[int, Group] = {}
@@ -97,9 +102,8 @@ class Fusion:
         self.readers: dict[int, set[int]] = {v: set() for v in a.position}
         self._next = 0
         self._sources = {i: frozenset(b for v in n.args for b in a.bases[v]) for i, n in enumerate(a.graph.nodes)}
-        users = {b for i in self._parts() for b in self._sources[i]}
-        for i in self._parts():
-            self._put(self._single(i, users))
+        if not self._begin(self._parts(start)):
+            self._begin(self._parts(()))
 
     def run(self) -> None:
         """Takes the best move until none pays."""
@@ -137,6 +141,8 @@ class Fusion:
             return Blocked("illegal", "a path leads out of the two and back in")
         gids = (*gids, *sorted(between))
         ops = frozenset[int]().union(*(self.groups[g].ops for g in gids))
+        if len(ops) > _MOST_OPS:
+            return Blocked("capacity", f"the two have {len(ops)} ops; kernels of up to {_MOST_OPS} are tried")
         owned = frozenset[int]().union(*(self.groups[g].owned for g in gids))
         return gids, (_Made(ops, owned, self._outside(owned, set(gids)), gids),)
 
@@ -215,6 +221,10 @@ class Fusion:
         found = frozenset[int]().union(*(self._sources[i] for i in ops))
         return frozenset(v for v in found if self.a.position[v] not in ops)
 
+    def producers(self, group: Group) -> set[int]:
+        """Positions of the points and loops that make what `group` reads."""
+        return {p for p in map(self.a.position.__getitem__, self.reads(group)) if p in self.owner}
+
     def successors(self, gid: int) -> set[int]:
         """Groups that read what `gid` writes."""
         return {r for v in self.groups[gid].writes for r in self.readers[v]}
@@ -239,20 +249,46 @@ class Fusion:
             grown = bool(more)
         return found
 
-    def _parts(self) -> list[int]:
-        loops = (i for i, r in enumerate(self.a.roles) if r == "loop")
-        return sorted((*self.a.points, *loops))
+    # ---- the beginning ---------------------------------------------------------------------------
 
-    def _single(self, i: int, users: set[int]) -> Group:
-        node = self.a.graph.nodes[i]
-        alone = frozenset((i,))
-        if self.a.roles[i] == "loop":
-            return Group(alone, alone, node.outs, _LOOP_COST, fixed=True)
-        writes = tuple(v for v in node.outs if v in users or v in self.a.resident)
-        price = self.pricer.kernel(self.a, self.wiring, alone, writes)
-        if isinstance(price, Refusal):
-            raise Unplannable(i, price)
-        return Group(alone, alone, writes, price)
+    def _parts(self, start: Sequence[frozenset[int]]) -> list[frozenset[int]]:
+        """The points and loops, in the sets of `start` (the first that has it, if any), in order."""
+        left = dict.fromkeys(sorted((*self.a.points, *(i for i, r in enumerate(self.a.roles) if r == "loop"))))
+        parts: list[frozenset[int]] = []
+        for values in start:
+            places = {self.a.position[v] for v in values if v in self.a.position}
+            mine = frozenset(i for i in places if i in left and self.a.roles[i] != "loop")
+            for i in mine:
+                del left[i]
+            parts += [mine] if mine else []
+        return sorted((*parts, *(frozenset((i,)) for i in left)), key=min)
+
+    def _begin(self, parts: Sequence[frozenset[int]]) -> bool:
+        """Makes groups of `parts`; False when one of several ops cannot be a kernel, or they wait for each other."""
+        users: dict[int, set[int]] = {}
+        for k, part in enumerate(parts):
+            for v in self._reads(part):
+                users.setdefault(v, set()).add(k)
+        groups = [self._group(part, users) for part in parts]
+        if any(g is None for g in groups) or _has_cycle(parts, users, self.a):
+            return False
+        for group in groups:
+            assert group is not None
+            self._put(group)
+        return True
+
+    def _group(self, ops: frozenset[int], users: Mapping[int, set[int]]) -> Group | None:
+        outs = [v for i in sorted(ops) for v in self.a.graph.nodes[i].outs]
+        first = min(ops)
+        if self.a.roles[first] == "loop":
+            return Group(ops, ops, tuple(outs), _LOOP_COST, fixed=True)
+        writes = tuple(v for v in outs if v in self.a.resident or v in users)
+        price = self.pricer.kernel(self.a, self.wiring, ops, writes)
+        if not isinstance(price, Refusal):
+            return Group(ops, ops, writes, price)
+        if len(ops) == 1:
+            raise Unplannable(first, price)
+        return None
 
     def _put(self, group: Group) -> int:
         gid, self._next = self._next, self._next + 1
@@ -284,7 +320,7 @@ class Fusion:
         group = self.groups[gid]
         if group.fixed:
             return
-        producers = {self.owner[p] for p in map(self.a.position.__getitem__, self.reads(group)) if p in self.owner}
+        producers = {self.owner[p] for p in self.producers(group)}
         for p in sorted(producers):
             yield Recipe("join", (p, gid))
             yield from self._copies(p, (gid,))
@@ -306,14 +342,31 @@ class Fusion:
 
     def _siblings(self, gid: int) -> list[int]:
         """The nearest other readers of what `gid` reads."""
-        place = {g: min(group.ops) for g, group in self.groups.items()}
         found = {r for v in self.reads(self.groups[gid]) for r in self.readers[v]} - {gid}
-        return sorted(found, key=lambda r: (abs(place[r] - place[gid]), place[r], r))[:_MOST_SIBLINGS]
+        here, place = min(self.groups[gid].ops), {r: min(self.groups[r].ops) for r in found}
+        return sorted(found, key=lambda r: (abs(place[r] - here), place[r], r))[:_MOST_SIBLINGS]
 
     def _order(self, recipe: Recipe) -> tuple[int, ...]:
         """Where a recipe stands among equal gains: by place in the graph; joins before copies."""
         places = (min(self.groups[g].ops) for g in recipe.groups)
         return (recipe.kind == "copy", *places, *recipe.groups)
+
+
+def _has_cycle(parts: Sequence[frozenset[int]], users: Mapping[int, set[int]], a: Anatomy) -> bool:
+    """Whether some of `parts` need each other; `users` are the parts that read a value."""
+    after = [{k for i in part for v in a.graph.nodes[i].outs for k in users.get(v, ())} for part in parts]
+    waits = [0] * len(parts)
+    for ks in after:
+        for k in ks:
+            waits[k] += 1
+    ready = [k for k, n in enumerate(waits) if not n]
+    done = 0
+    while ready:
+        done += 1
+        for k in after[ready.pop()]:
+            waits[k] -= 1
+            ready += [k] if not waits[k] else []
+    return done < len(parts)
 
 
 _Outline = tuple[tuple[int, ...], tuple[_Made, ...]]

@@ -8,8 +8,10 @@ budget allows, and kept when they are strictly better. Must not know egglog, nor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from ..graph import OPS, Graph
 from ..rewrite.egraph import ENode, Saturated
@@ -27,24 +29,27 @@ from .extract import (
     reached,
     rules_used,
 )
-from .fuse import Worth
+from .fuse import Planned, Worth
 from .origin import Origin
 from .pricing import Pricer
+from .target import PlanOptions
 
-Objective = Callable[[Graph], Worth]
+Objective = Callable[[Graph, Sequence[frozenset[int]]], Planned]  # of a graph, and kernels to begin with
 
+_MOST_RANKED = 2000  # moves that are priced by stage 1; the budget plans far fewer
 _METHOD = "greedy-dag + refinement"
 _ROUNDS_OFF = 1 + 1e-9  # a bound is met when the cost is within the rounding of sums
 
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """A choice with its graph, the classes' values in it, and what it costs."""
+    """A choice with its graph, the classes' values in it, what it costs, and the classes of each kernel of its plan."""
 
     choice: Choice
     graph: Graph
     values: Mapping[int, tuple[int, ...]]
     worth: Worth
+    kernels: tuple[frozenset[int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +61,13 @@ class Extracted:
     report: ExtractionReport
 
 
-def best(sat: Saturated, pricer: Pricer, objective: Objective, refinements: int) -> Extracted:
-    """The best graph found in `sat` and how; `refinements` bounds the moves that are planned."""
+def best(sat: Saturated, pricer: Pricer, objective: Objective, options: PlanOptions) -> Extracted:
+    """The best graph found in `sat` and how; `options` bound the moves that are planned."""
     prices = price(sat, pricer)
     written, chosen = as_written(sat), greedy(prices)
     start = [_tried(sat, choice, objective) for choice in ({**chosen, **written}, chosen)]
     now = min(start, key=lambda t: t.worth)  # the model as written wins a tie: it stands first
-    now, tried = _climb(prices, now, objective, refinements)
+    now, tried = _climb(prices, now, objective, options)
     bound = lower_bound(sat, pricer)
     seconds = now.worth[0]
     whence = origin(sat, now.choice, now.values)
@@ -71,31 +76,38 @@ def best(sat: Saturated, pricer: Pricer, objective: Objective, refinements: int)
     return Extracted(now.graph, whence, report)
 
 
-def _tried(sat: Saturated, choice: Choice, objective: Objective) -> _Tried:
+def _tried(sat: Saturated, choice: Choice, objective: Objective, start: Sequence[frozenset[int]] = ()) -> _Tried:
+    """`choice` planned; `start` are kernels to begin with, as sets of classes."""
     graph, values = build(sat, choice)
-    return _Tried(choice, graph, values, objective(graph))
+    there = (frozenset(values[c][0] for c in kernel if c in values) for kernel in start)
+    found = objective(graph, tuple(there))
+    classes = {vs[0]: c for c, vs in values.items()}
+    kernels = tuple(frozenset(classes[v] for v in kernel if v in classes) for kernel in found.kernels)
+    return _Tried(choice, graph, values, found.worth, kernels)
 
 
-def _climb(prices: Prices, now: _Tried, objective: Objective, budget: int) -> tuple[_Tried, int]:
-    """Takes improving moves until none is left or the budget is; returns how many were planned."""
+def _climb(prices: Prices, now: _Tried, objective: Objective, options: PlanOptions) -> tuple[_Tried, int]:
+    """Takes improving moves until none is left, or the budget or the patience is; returns how many were planned.
+
+    A move is first planned from the kernels at hand, which is quick; if that is better, from nothing, as `plan` does.
+    """
     sat = prices.sat
     seen = {_key(sat, now.choice)}
-    tried = 0
-    improved = True
-    while improved and tried < budget:
-        improved = False
-        for move in _ranked(prices, now.choice):
-            choice = {**now.choice, **move}
-            key = _key(sat, choice)
-            if key is None or key in seen:
-                continue
-            seen.add(key)
-            new = _tried(sat, choice, objective)
-            tried += 1
-            if new.worth < now.worth:
-                now, improved = new, True
-            if tried == budget:
-                break
+    moves = deque(_ranked(prices, now.choice))
+    tried = since = 0
+    while moves and tried < options.refinements and since < options.patience:
+        choice = {**now.choice, **moves.popleft()}
+        key = _key(sat, choice)
+        if key is None or key in seen:
+            continue
+        seen.add(key)
+        tried, since = tried + 1, since + 1
+        if _tried(sat, choice, objective, now.kernels).worth >= now.worth:
+            continue
+        new = _tried(sat, choice, objective)
+        if new.worth < now.worth:
+            now, since = new, 0
+            moves = deque(_ranked(prices, now.choice))
     return now, tried
 
 
@@ -111,7 +123,7 @@ def _key(sat: Saturated, choice: Choice) -> frozenset[tuple[int, int]] | None:
 def _ranked(prices: Prices, choice: Choice) -> list[Mapping[int, int]]:
     """Moves from `choice`, the cheapest by stage 1 first."""
     ranked: list[tuple[float, int, Mapping[int, int]]] = []
-    for number, move in enumerate(_moves(prices, choice)):
+    for number, move in enumerate(islice(_moves(prices, choice), _MOST_RANKED)):
         new = {**choice, **move}
         order = reached(prices.sat, new)
         if order is not None:

@@ -39,7 +39,7 @@ class Optimised:
 def extract(sat: Saturated, machine: Machine, options: PlanOptions, pricer: Pricer | None = None) -> Extracted:
     """The best graph found in `sat` for `machine`; never one that plans slower than the model as written."""
     pricer = pricer or Pricer(machine)
-    return best(sat, pricer, lambda g: planned(g, pricer, options), options.refinements)
+    return best(sat, pricer, lambda g, start: planned(g, pricer, options, start), options)
 
 
 def optimise(
@@ -58,7 +58,7 @@ def optimise(
     sat = saturate(with_bodies)
     found = extract(sat, machine, options, pricer)
     candidates = (graph, with_bodies, _with_signature(found.graph, graph))
-    costs = [planned(g, pricer, options) for g in candidates]
+    costs = [planned(g, pricer, options).worth for g in candidates]
     chosen = min(range(len(candidates)), key=lambda k: costs[k])
     searches = (*(s for b in bodies.values() for s in b.searches), sat.search)
     inner = [b.extraction for b in bodies.values()] if chosen else []

@@ -133,6 +133,8 @@ class Edge:
 class Plan:
     """What runs, in order: `steps` cover every node of `graph` that is not a leaf.
 
+    An output of `graph` (so of a loop's body, whose carry may pass through or change places) is made by a step, or is
+    an input or a param of `graph` as it stands; several outputs may be one value.
     `constant`, `full` and `iota` leaves that a kernel reads lie inside its body. `load` is the load
     program: a Graph over params only, run on the host when weights bind; its outputs, by
     output name, are what `graph` reads as params of the same names (a stacked one along axis 0).
@@ -301,8 +303,13 @@ class Target(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """Knobs of planning; budgets are counts, never seconds."""
+    """Knobs of planning; budgets are counts, never seconds.
+
+    `refinements` are the changes to a graph that extraction plans at most; it stops when `patience` of them in a row
+    were no better.
+    """
 
     fuse: bool = True
     refinements: int = 64
+    patience: int = 8
     notes: tuple[str, ...] = field(default=())

@@ -120,8 +120,8 @@ class Worker:
         child = self._child
         assert child and child.stdin and child.stdout
         try:
-            _send(child.stdin, request)
             deadline = time.monotonic() + wall_seconds + GRACE_SECONDS
+            _write(child.stdin, _message(request), deadline)
             (size,) = _LENGTH.unpack(_read(child.stdout, _LENGTH.size, deadline))
             return pickle.loads(_read(child.stdout, size, deadline))
         except (EOFError, OSError):
@@ -171,20 +171,31 @@ def pickle_composites(composites: Composites) -> bytes:
 # ---- messages ------------------------------------------------------------------------------------
 
 
-def _send(pipe: IO[bytes], message: object) -> None:
-    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
-    pipe.write(_LENGTH.pack(len(data)))
-    pipe.write(data)
-    pipe.flush()
+def _message(value: object) -> bytes:
+    data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    return _LENGTH.pack(len(data)) + data
+
+
+def _wait(reads: list[IO[bytes]], writes: list[IO[bytes]], deadline: float) -> None:
+    left = deadline - time.monotonic()
+    if left <= 0 or not any(select.select(reads, writes, [], left)):
+        raise _Failed("wall_limit", "the search process did not end in time and was stopped")
+
+
+def _write(pipe: IO[bytes], data: bytes, deadline: float) -> None:
+    """Writes past the pipe's buffer without trusting the other end to read."""
+    os.set_blocking(pipe.fileno(), False)
+    rest = memoryview(data)
+    while rest:
+        _wait([], [pipe], deadline)
+        rest = rest[os.write(pipe.fileno(), rest) :]
 
 
 def _read(pipe: IO[bytes], size: int, deadline: float) -> bytes:
     """`size` bytes; EOFError when the other end is gone."""
     parts: list[bytes] = []
     while size:
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([pipe], [], [], left)[0]:
-            raise _Failed("wall_limit", "the search process did not end in time and was stopped")
+        _wait([pipe], [], deadline)
         got = os.read(pipe.fileno(), min(size, 1 << 20))
         if not got:
             raise EOFError
@@ -206,7 +217,8 @@ def main(memory_bytes: int) -> None:
     while head := requests.read(_LENGTH.size):
         request = pickle.loads(requests.read(_LENGTH.unpack(head)[0]))
         try:
-            _send(answers, _answer(request))
+            answers.write(_message(_answer(request)))
+            answers.flush()
         except BrokenPipeError:
             return
 

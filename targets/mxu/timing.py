@@ -80,7 +80,7 @@ class _Maker:
 
     chip: Chip
     notes: Notes
-    conflicts: Conflicts = field(default_factory=lambda: Conflicts([], {}))
+    conflicts: Conflicts = field(default_factory=lambda: Conflicts([]))
     kernels: list[tuple[KernelBlock, KernelStep]] = field(default_factory=list[tuple[KernelBlock, KernelStep]])
 
     def body(

@@ -135,7 +135,7 @@ class LoopStep:
             if found is None or found[0] != seen:
                 continue
             times = (end - i) // (i - back)
-            if times and self._regular(st, env, back, i + times * (i - back)):
+            if times and self._regular(st, env, back, i, i + times * (i - back)):
                 self._skip(st, i, times, i - back, found[1], found[2])
                 history.clear()
                 return times * (i - back)
@@ -169,28 +169,29 @@ class LoopStep:
             tuple(live),
         )
 
-    def _regular(self, st: State, env: Env, i: int, end: int) -> bool:
-        """Whether no two accesses of the loop that move at different rates meet from `i` to `end` - 1.
+    def _regular(self, st: State, env: Env, back: int, i: int, end: int) -> bool:
+        """Whether no two accesses of the loop that move at different rates meet from `back` to `end` - 1.
 
-        `i` is where the repeat began: a chance meeting in it would not come again. Accesses still under
-        way belong to earlier iterations, so where they lie counts too.
+        `back` to `i` - 1 is what is to be repeated: a chance meeting in it would not come again. What was
+        under way at `back` counts too; the states being alike, it is what is under way at `i`, moved back.
         """
         if not self.shape.suspects:
             return True
-        ranges = {**{k: (v, v + 1) for k, v in env.items()}, **self.shape.inside, self.var: (i, end)}
-        return not any(_meet(_sweep(st, a, ranges), _sweep(st, b, ranges)) for a, b in self.shape.suspects)
+        ranges = {**{k: (v, v + 1) for k, v in env.items()}, **self.shape.inside, self.var: (back, end)}
+
+        def sweep(a: Access) -> Sweep:
+            low, high = reach(a, ranges)
+            moved = sum(t.at(i) - t.at(back) for t in self.shape.moving.get(a.sid, ()))
+            for r in st.live.get(a.sid, ()):
+                low, high = min(low, r.low - moved), max(high, r.low + a.length)
+            # What stands still keeps its own extent; what moves covers all between the ends.
+            return low, a.extent if high - low == a.length else Extent(1, high - low, 0)
+
+        return not any(_meet(sweep(a), sweep(b)) for a, b in self.shape.suspects)
 
 
 # A low address and the extent from there.
 Sweep = tuple[int, Extent]
-
-
-def _sweep(st: State, a: Access, ranges: dict[str, tuple[int, int]]) -> Sweep:
-    """What `a` covers over `ranges` and under way: its own extent when it stands still, else all between the ends."""
-    low, high = reach(a, ranges)
-    for r in st.live.get(a.sid, ()):
-        low, high = min(low, r.low), max(high, r.low + a.extent.length)
-    return low, a.extent if high - low == a.extent.length else Extent(1, high - low, 0)
 
 
 def _meet(a: Sweep, b: Sweep) -> bool:
@@ -199,7 +200,7 @@ def _meet(a: Sweep, b: Sweep) -> bool:
 
 def reach(a: Access, ranges: dict[str, tuple[int, int]]) -> tuple[int, int]:
     """Lowest byte and one past the highest of `a` while loops go through `ranges`."""
-    return hull(Address(a.base, tuple(Term(*row) for row in a.terms)), a.extent.length, ranges)
+    return hull(Address(a.base, tuple(Term(*row) for row in a.terms)), a.length, ranges)
 
 
 def shape_of(

@@ -8,7 +8,7 @@ not then overtake the last ones. Must not know how loops are skipped.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Protocol
 
@@ -67,6 +67,12 @@ class Access:
     unit: int
     low: int = 0
     high: int = 0
+    length: int = field(init=False)
+    # Accesses known to meet this one, or not to.
+    meets: dict[int, bool] = field(default_factory=dict[int, bool])
+
+    def __post_init__(self) -> None:
+        self.length = self.extent.length
 
     def at(self, env: Env) -> int:
         low = self.base
@@ -81,17 +87,17 @@ class Conflicts:
     """Which static accesses can ever touch the same bytes, one of them writing."""
 
     accesses: list[Access]
-    known: dict[tuple[int, int], bool]
     # The unit whose access held the latest `wait` back.
     blame: int = -1
 
     def between(self, a: int, b: int) -> bool:
-        key = (a, b) if a < b else (b, a)
-        found = self.known.get(key)
+        """Whether accesses `a` and `b` can ever meet, one of them writing."""
+        known = self.accesses[a].meets
+        found = known.get(b)
         if found is None:
             x, y = self.accesses[a], self.accesses[b]
             found = (x.write or y.write) and x.space == y.space and x.low < y.high and y.low < x.high
-            self.known[key] = found
+            known[b] = y.meets[a] = found
         return found
 
     def wait(self, st: State, access: Access, low: int, start: int, dur: int, step: int, chained: bool) -> int:
@@ -100,19 +106,29 @@ class Conflicts:
         With `chained`, row by row behind each conflicting access under way; otherwise after their ends.
         """
         dead: list[int] = []
+        meets, high, now = access.meets, low + access.length, st.now
         for sid, records in st.live.items():
-            if not self.between(access.sid, sid):
+            met = meets.get(sid)
+            if met is None:
+                met = self.between(access.sid, sid)
+            if not met:
                 continue
             other = self.accesses[sid]
-            if records[-1].last <= st.now and all(r.last <= st.now for r in records):
-                dead.append(sid)
-                continue
+            length, alive = other.length, False
             for r in records:
-                if r.last <= start or disjoint(low, access.extent, r.low, other.extent):
+                if r.last <= now:
+                    continue
+                alive = True
+                # Cheap tests first: most records are over, or lie elsewhere.
+                if r.last <= start or high <= r.low or r.low + length <= low:
+                    continue
+                if disjoint(low, access.extent, r.low, other.extent):
                     continue
                 behind = _behind(access, low, other, r, dur, step) if chained else r.last
                 if behind > start:
                     start, self.blame = behind, other.unit
+            if not alive:
+                dead.append(sid)
         for sid in dead:
             del st.live[sid]
         return start
@@ -120,7 +136,7 @@ class Conflicts:
 
 def _behind(access: Access, low: int, other: Access, r: Record, dur: int, step: int) -> int:
     """Earliest start at which rows of `access` stay behind the same rows of the access `r`."""
-    mine, theirs = access.extent.length, other.extent.length
+    mine, theirs = access.length, other.length
     a, b = max(low, r.low), min(low + mine, r.low + theirs)
     span = r.last - r.first
     first = r.first + span * (a - r.low) // theirs

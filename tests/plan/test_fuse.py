@@ -5,9 +5,10 @@ from fake_machine import FakeMachine
 from hypothesis import given
 from hypothesis import strategies as st
 from plan_graphs import F32, I32, encoder, gelu, heads, layer_norm, linear, mlp, row, scalar, softmax, t
-from plan_values import assert_sound
-from tdslc.compiler.graph import Builder, Graph
-from tdslc.compiler.plan import plan, plan_seconds, unfused_plan
+from plan_values import assert_sound, leaf_values, same_bits
+from tdslc.compiler.graph import Builder, Contraction, Graph, evaluate
+from tdslc.compiler.plan import Pricer, evaluate_plan, load_values, plan, plan_seconds, unfused_plan, verify_plan
+from tdslc.compiler.plan.fuse import _assemble, _Names, fused
 from tdslc.compiler.plan.target import Alias, Kernel, LoopStep, Plan, PlanOptions
 from tdslc.compiler.source import DiagnosticError
 
@@ -209,6 +210,31 @@ def test_any_graph(graph: Graph, machine: FakeMachine):
     assert_sound(base, graph)
     assert plan_seconds(made) <= plan_seconds(base) * (1 + 1e-9)
     assert plan(graph, machine, PlanOptions()) == made
+
+
+@given(graphs(), st.data())
+def test_any_beginning(graph: Graph, data: st.DataObject):
+    """Whatever sets of ops the search begins with, what it ends with is a plan."""
+    live = planned(graph).graph
+    values = [n.out for n in live.nodes if n.op not in ("input", "param")]
+    start = data.draw(st.lists(st.frozensets(st.sampled_from(values)), max_size=4)) if values else []
+    chosen = fused(live, Pricer(MACHINE), PlanOptions(), start)
+    made = _assemble(chosen, _Names(), PlanOptions())
+    assert verify_plan(made) == []
+    inputs, params = leaf_values(graph)
+    params |= load_values(plan(graph, MACHINE, PlanOptions()), params, Contraction())
+    got, right = evaluate_plan(made, inputs, params), evaluate(live, inputs, params)
+    assert all(same_bits(a, b) for a, b in zip(got, right, strict=True))
+
+
+def test_long_chains_end_in_kernels_of_bounded_length():
+    b = Builder("chain")
+    x = y = b.input("x", t(8, 8))
+    for _ in range(600):
+        y = b.one("add", y, x)
+    made = plan(b.finish([y]), MACHINE, PlanOptions())
+    assert all(len(k.ops) <= 128 for k in kernels(made))
+    assert {e.detail for e in made.edges if e.reason == "capacity"} == {e.detail for e in made.edges}
 
 
 def test_heads_and_linear_are_what_they_say():

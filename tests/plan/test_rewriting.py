@@ -99,6 +99,12 @@ def test_no_budget_leaves_the_greedy_choice():
     assert ops(extract(sat, MACHINE, PlanOptions(refinements=0)).graph).count("matmul") == 2
 
 
+def test_patience_ends_a_search_that_finds_nothing():
+    _, sat = merged(3)
+    impatient = extract(sat, MACHINE, PlanOptions(patience=1)).report
+    assert impatient.tried < extract(sat, MACHINE, PlanOptions(patience=64)).report.tried
+
+
 def composite() -> Saturated:
     """A softmax whose definition stands beside it."""
     def definition(name: str) -> Graph:

@@ -32,7 +32,6 @@ WRONG = {
     "wrong perm": ("transpose(transpose(x: any[N, N, N], perm=p), perm=q) => transpose(x, perm=compose(q, p))", "@exact", ""),
     "sum of broadcast": ("y = reduce_sum(broadcast(x, shape=s, dims=d), axes=a) => y = broadcast(x, shape=shape(y), dims=d)\n    where a == (rank(x),), len(s) == rank(x) + 1, d == range(rank(x))", "@reassoc", ""),
     "a reshape's elements": ("reshape(transpose(x: any[M, N], perm=(1, 0)), shape=s) => reshape(x, shape=s)", "@exact", ""),
-    "a slice's other half": ("slice(concat(x, y, axis=a), starts=s, stops=e, steps=k) => slice(x, starts=s, stops=e, steps=k)", "@exact", ""),
     "narrowing": ("convert(convert(x: D1, dtype=D2), dtype=D1) => x", "@exact", ""),
     "conv and concat without groups": (
         f"concat(conv(x, w1, {CONV.format(g='g')}), conv(x, w2, {CONV.format(g='g')}), axis=1) => conv(x, concat(w1, w2, axis=0), {CONV.format(g='g')})",

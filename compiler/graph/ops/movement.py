@@ -109,7 +109,7 @@ def _infer_iota(args: Types, attrs: AttrMap) -> Types | str:
 
 
 def _iota_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
-    return _kept_axes(args, results, lambda i: i != attrs["axis"])
+    return kept_axes(args, results, lambda i: i != attrs["axis"])
 
 
 def _leaf_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
@@ -255,10 +255,10 @@ def _slice(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) 
 
 
 def _slice_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
-    return _kept_axes(args, results, lambda i: args[0].shape[i] == results[0].shape[i])
+    return kept_axes(args, results, lambda i: args[0].shape[i] == results[0].shape[i])
 
 
-def _kept_axes(args: Types, results: Types, kept: Callable[[int], bool]) -> Axes:
+def kept_axes(args: Types, results: Types, kept: Callable[[int], bool]) -> Axes:
     """Axes for which `kept(i)` run together in all tensors; the others are whole, each its own."""
     shape = results[0].shape
     extents: list[int] = []
@@ -361,15 +361,15 @@ def _take_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
 
 
 def _concat_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
-    return _kept_axes(args, results, lambda i: i != attrs["axis"])
+    return kept_axes(args, results, lambda i: i != attrs["axis"])
 
 
 def _pad_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
-    return _kept_axes(args, results, lambda i: args[0].shape[i] == results[0].shape[i])
+    return kept_axes(args, results, lambda i: args[0].shape[i] == results[0].shape[i])
 
 
 def _reverse_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
-    return _kept_axes(args, results, lambda i: i not in ints(attrs["axes"]))
+    return kept_axes(args, results, lambda i: i not in ints(attrs["axes"]))
 
 
 _TYPE = (AttrSpec("dtype", "dtype"), AttrSpec("shape", "ints"))

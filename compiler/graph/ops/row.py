@@ -123,6 +123,19 @@ class Axes:
 Infer: TypeAlias = Callable[[Types, AttrMap], "Types | str"]
 Eval: TypeAlias = Callable[[Sequence[NDArray], AttrMap, Types, Context], tuple[NDArray, ...]]
 AxesRule: TypeAlias = Callable[[Types, AttrMap, Types], Axes]
+Signature: TypeAlias = tuple[Types, Types]
+RegionInfer: TypeAlias = "Callable[[Types, AttrMap, Sequence[Signature]], Types | str]"
+Recut: TypeAlias = "Callable[[AttrMap, Types, Types, Types], AttrMap]"
+
+
+def same_attrs(attrs: AttrMap, args: Types, results: Types, new: Types) -> AttrMap:
+    """The recut of an op whose attributes tell no size."""
+    return attrs
+
+
+def new_shape(attrs: AttrMap, args: Types, results: Types, new: Types) -> AttrMap:
+    """The recut of an op whose `shape` is its result's."""
+    return {**attrs, "shape": new[-1].shape}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +144,10 @@ class Op:
 
     `doc` says what it computes in a sentence, `edges` what it does with NaN, infinities, signed
     zeros, overflow and empty axes where that does not follow from `doc`.
+
+    `regions` names its regions; `region_infer(operands, attributes, what each region takes and gives)` is
+    then the type rule in place of `infer`. `recut(attributes, operands, results, new results)` gives the
+    attributes of the op on operands whose parallel axes are cut so that it gives `new results`.
     """
 
     name: str
@@ -143,6 +160,9 @@ class Op:
     attrs: tuple[AttrSpec, ...] = ()
     traits: frozenset[str] = frozenset()
     edges: str = ""
+    regions: tuple[str, ...] = ()
+    region_infer: RegionInfer | None = None
+    recut: Recut = same_attrs
 
     @property
     def variadic(self) -> bool:

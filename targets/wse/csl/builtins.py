@@ -426,7 +426,9 @@ def _import_module(use: Use, args: list[Arg]) -> Value:
 def start(module: Module) -> None:
     """Evaluate the params of a module and its own imports, then run its comptime blocks in order."""
     for decl in module.text.decls:
-        if isinstance(decl, s.Param) or (isinstance(decl, s.Variable) and decl.value is not None and _imports(decl.value)):
+        # A param without a value is a mistake only where it is used.
+        given = isinstance(decl, s.Param) and (decl.name in module.given or decl.default is not None)
+        if given or (isinstance(decl, s.Variable) and decl.value is not None and _imports(decl.value)):
             module.find(decl.name)
     for decl in module.text.decls:
         if isinstance(decl, s.ComptimeBlock):

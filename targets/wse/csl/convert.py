@@ -40,6 +40,11 @@ def coerce(value: Value, type: t.Type, span: Span, what: str = "this") -> Value:
     return made
 
 
+def coerces(value: Value, type: t.Type, span: Span) -> bool:
+    """Whether `coerce` would do."""
+    return _coerced(value, type, span) is not None
+
+
 def _refuse(value: Value, type: t.Type, span: Span, what: str) -> None:
     have = t.show(value.type)
     if isinstance(value, Known) and t.is_integer(value.type) and isinstance(type, t.Int):
@@ -70,8 +75,22 @@ def _coerced(value: Value, type: t.Type, span: Span) -> Value | None:
             return None
 
 
+def _retyped(code: c.Code, type: t.Type) -> c.Code | None:
+    """A choice between comptime numbers as a choice between numbers of `type`."""
+    if isinstance(code, c.Constant):
+        made = coerced(Known(code.type, code.data), type)
+        return None if made is None else c.Constant(type, made.data)
+    if not isinstance(code, c.Operation) or code.op != "choose":
+        return None
+    yes, no = (_retyped(arg, type) for arg in code.args[1:])
+    return None if yes is None or no is None else c.Operation(type, "choose", (code.args[0], yes, no), code.span)
+
+
 def widened(value: Unknown, type: t.Type, span: Span) -> Unknown | None:
     """A number that is computed later, in a type that holds all values of its own."""
+    if value.type in (t.COMPTIME_INT, t.COMPTIME_FLOAT):
+        made = _retyped(value.code, type)
+        return None if made is None else Unknown(type, made)
     if not t.widens(value.type, type):
         return None
     return Unknown(type, c.Operation(type, "convert", (value.code,), span))
@@ -161,9 +180,9 @@ def function_type(fn: FnValue) -> t.Function:
 
 def to_code(value: Value, span: Span) -> c.Code:
     """`value` as code. Values of comptime types have no form in a running program."""
-    if isinstance(value, Unknown):
+    if isinstance(value, Unknown) and value.type not in (t.COMPTIME_INT, t.COMPTIME_FLOAT):
         return value.code
-    if value.type in (t.COMPTIME_INT, t.COMPTIME_FLOAT):
+    if isinstance(value, Unknown) or value.type in (t.COMPTIME_INT, t.COMPTIME_FLOAT):
         fail("E1013", f"{t.show(value.type)} needs a type that a PE can hold", span, help="give it one: `: i16`, or @as(i16, ...)")
     if t.comptime_only(value.type):
         fail("E1013", f"a PE cannot hold a value of type {t.show(value.type)}", span)

@@ -15,7 +15,7 @@ from . import code as c
 from . import numbers
 from . import syntax as s
 from . import types as t
-from .convert import array_of, coerce, element, function_type, known, made_of, number, to_code
+from .convert import array_of, coerce, coerces, element, function_type, known, made_of, number, to_code
 from .places import CellSpot, Spot, address_of, load, pointer_to, reference
 from .values import NOTHING, Access, Affine, ArrayData, Cell, Known, Symbol, Unknown, Value, fail, plain, uniform
 from .world import FUNCTION, MAX_CALLS, Bound, FnValue, Frame, LocalVar, Module, Scope, unknown_name
@@ -262,6 +262,8 @@ def _numeric(op: str, left: Value, right: Value, span: Span, sides: tuple[Span, 
 def _runtime_peer(left: Value, right: Value, sides: tuple[Span, Span]) -> t.Type | None:
     """The type in which two numbers meet when one of them is computed later: a known one takes the other's."""
     for one, other, side in ((left, right, sides[0]), (right, left, sides[1])):
+        if isinstance(one, Unknown) and one.type in (t.COMPTIME_INT, t.COMPTIME_FLOAT) and coerces(one, other.type, side):
+            return other.type
         if isinstance(one, Known):
             if numbers.coerced(one, other.type) is not None:
                 return other.type
@@ -315,9 +317,16 @@ def _conditional(e: s.Conditional, f: Frame) -> Value:
     if type is None:
         notes = (Note(f"this is {t.show(yes.type)}", f.span(e.yes.at)), Note(f"this is {t.show(no.type)}", f.span(e.no.at)))
         fail("E1012", f"the two sides are {t.show(yes.type)} and {t.show(no.type)}", span, *notes)
-    a = to_code(coerce(yes, type, f.span(e.yes.at)), f.span(e.yes.at))
-    b = to_code(coerce(no, type, f.span(e.no.at)), f.span(e.no.at))
+    a = _side(coerce(yes, type, f.span(e.yes.at)), f.span(e.yes.at))
+    b = _side(coerce(no, type, f.span(e.no.at)), f.span(e.no.at))
     return Unknown(type, c.Operation(type, "choose", (to_code(test, span), a, b), span))
+
+
+def _side(value: Value, span: Span) -> c.Code:
+    """One side of a choice; comptime numbers get their type where the choice does."""
+    if value.type in (t.COMPTIME_INT, t.COMPTIME_FLOAT):
+        return value.code if isinstance(value, Unknown) else c.Constant(value.type, value.data)
+    return to_code(value, span)
 
 
 def _common(yes: Value, no: Value) -> t.Type | None:

@@ -17,7 +17,7 @@ from . import syntax as s
 from . import types as t
 from .convert import coerce, element, known, number, set_element, to_code
 from .numbers import arithmetic
-from .values import Address, Affine, ArrayData, Cell, Known, Symbol, Unknown, Value, by_lane, fail, uniform
+from .values import Address, Affine, ArrayData, Cell, Dependent, Known, Symbol, Unknown, Value, by_lane, fail, uniform
 from .world import Bound, Frame, LocalVar
 
 
@@ -305,6 +305,8 @@ def _set(value: Known, ref: CellSpot, span: Span) -> Known:
 def store(ref: Ref, value: Value, f: Frame, span: Span) -> None:
     """Write `value`, already of the type of `ref`."""
     if isinstance(ref, CellSpot):
+        if ref.cell.shared and f.world.lane_loops:
+            raise Dependent
         ref.cell.value = _put(ref.cell.value, ref.path, known(value, span, "what is assigned"))
     elif isinstance(ref, Spot):
         if not ref.mutable:

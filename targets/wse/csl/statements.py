@@ -120,7 +120,7 @@ def declare(module: Module, decl: s.Param | s.Variable | s.Function) -> Entry:
     if not decl.mutable:
         return Bound(decl.name, value, span)
     if module.world.mode == "layout" or t.comptime_only(value.type):
-        return Cell(decl.name, known(value, span), span)
+        return Cell(decl.name, known(value, span), span, True)
     return _symbol(decl, value, f, span)
 
 

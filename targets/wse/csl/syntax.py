@@ -5,8 +5,9 @@ Every piece carries `at`, the (start, end) offsets of its text. Types are expres
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
 
 from ....compiler.source import SourceFile
 
@@ -360,3 +361,13 @@ class ModuleText:
 
     file: SourceFile
     decls: tuple[Decl, ...]
+
+
+def walk(node: Any) -> Iterator[Any]:
+    """`node` and every piece of syntax in it."""
+    yield node
+    for field in fields(node):
+        value = getattr(node, field.name)
+        for inner in value if isinstance(value, tuple) else (value,):
+            if hasattr(inner, "at"):
+                yield from walk(inner)

@@ -31,6 +31,10 @@ class Diverged(Exception):
         self.labels = labels
 
 
+class Dependent(Exception):
+    """A round of a loop changed what the others see: its rounds cannot be evaluated at once."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
     """A value of `type`. `data` by type: numbers, ids and enums `Number`; `type` a Type; strings str; structs
@@ -81,11 +85,12 @@ class Symbol:
 
 @dataclass(slots=True, eq=False)
 class Cell:
-    """A variable that lives while compiling."""
+    """A variable that lives while compiling; `shared` at the top of a module."""
 
     name: str
     value: Known
     span: Span
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,6 +181,11 @@ def uniform(data: Any) -> Any:
     if len(values) > 1:
         raise Diverged(labels.astype(np.int64))
     return values[0].item()
+
+
+def known_scalar(data: Lanes) -> Number:
+    """Lanes as a Number: one lane is a plain number."""
+    return data[0].item() if len(data) == 1 else data
 
 
 def take(value: Value, index: NDArray[np.int64]) -> Value:

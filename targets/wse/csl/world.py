@@ -287,8 +287,14 @@ class World:
     pending: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     modules: list[Module] = field(default_factory=list[Module])
     notes: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    # The fabric around the rectangle, and where in it the rectangle lies; None: a fabric that just holds it.
+    fabric: tuple[int, int] | None = None
+    offsets: tuple[int, int] = (0, 0)
     steps: int = 0
     depth: int = 0
+    # Loops of a layout that are evaluated for all rounds at once, and what was found out about a loop's text.
+    lane_loops: int = 0
+    facts: dict[int, tuple[s.Stmt, bool]] = field(default_factory=dict[int, "tuple[s.Stmt, bool]"])
 
     def module(self, text: s.ModuleText, given: dict[str, Value], is_library: bool, span: Span | None) -> Module:
         """An import of `text` with the params `given`, which it must declare. Comptime blocks are not yet run."""
@@ -307,6 +313,15 @@ class World:
         made = Module(self, text, given, is_library, decls)
         self.modules.append(made)
         return made
+
+    def rectangle_in(self, width: int, height: int, span: Span) -> Rectangle:
+        """The rectangle of `width` x `height` PEs at its place in the fabric, which must hold it."""
+        x, y = self.offsets
+        fabric = self.fabric or (x + width, y + height)
+        if x + width > fabric[0] or y + height > fabric[1]:
+            message = f"{width} x {height} PEs at {x}, {y} do not fit into a fabric of {fabric[0]} x {fabric[1]}"
+            fail("E1040", message, span, help="make the fabric larger, or the rectangle smaller")
+        return Rectangle(width, height, fabric, self.offsets)
 
     def tick(self, span: Span) -> None:
         """Count a step of the evaluation."""

@@ -1,0 +1,1 @@
+"""CSL libraries, imported as `<kernels/tally/...>`."""

@@ -1,0 +1,1 @@
+"""Machine files of the wafer target."""
