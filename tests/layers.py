@@ -78,7 +78,9 @@ def _layer_norm(b: Builder, x: int, name: str) -> int:
     return y
 
 
-def transformer_layer(d: DType, batch: int = 1, seq: int = 128, width: int = 384, heads: int = 12, inner: int = 1536) -> Graph:
+def transformer_layer(
+    d: DType, batch: int = 1, seq: int = 128, width: int = 384, heads: int = 12, inner: int = 1536
+) -> Graph:
     """A BERT layer: the body of MiniLM's loop. Every input but `x` and `mask` is a weight."""
     b = Builder("layer")
     x = b.input("x", TensorType(d, (batch, seq, width)))

@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 from tdslc.compiler.graph import DTYPES, OPS, Array, Attr, Builder, DType, Graph, NDArray, TensorType
 from tdslc.compiler.graph.dtypes import BOOL, from_numpy, int_range, rounded
+from tdslc.compiler.graph.ops.contract import window_length
 from tdslc.compiler.source import SourceFile, Span
 
 _T = TypeVar("_T")
@@ -277,7 +278,7 @@ def _conv(c: Chooser) -> Example:
 def _reduce_window(c: Chooser) -> Example:
     x = c.any_array(NUMBERS, 3, 4)
     rank = x.ndim - 2
-    attrs = {"window": tuple(c.pick((1, 2, 2, 3)) for _ in range(rank)), "op": c.pick(("max", "sum"))}
+    attrs = {"window": tuple(c.pick((1, 2, 2, 3)) for _ in range(rank)), "op": c.pick(("max", "min", "sum", "prod"))}
     return Example("reduce_window", (x,), {**_windowed(c, rank), **attrs})
 
 
@@ -286,10 +287,172 @@ def _reduce(op: str, c: Chooser) -> Example:
     return Example(op, (x,), {"axes": c.some(range(x.ndim))})
 
 
-def _argmax(c: Chooser) -> Example:
-    x = c.array(c.dtype(NUMBERS), (*c.shape(0, 2), 1 + c.upto(9)))
-    last = c.pick([i for i, n in enumerate(x.shape) if n])
-    return Example("argmax", (x,), {"axis": last})
+def _arg(op: str, c: Chooser) -> Example:
+    x = c.array(c.dtype(TESTED_DTYPES), (*c.shape(0, 2), 1 + c.upto(9)), c.pick((True, False)))
+    axis = c.pick([i for i, n in enumerate(x.shape) if n])
+    return Example(op, (x,), {"axis": axis, "last": c.pick((True, False))})
+
+
+def _scan(op: str, c: Chooser) -> Example:
+    x = c.any_array(NUMBERS, min_rank=1)
+    flags = {name: c.pick((True, False)) for name in ("exclusive", "reverse")}
+    return Example(op, (x,), {"axis": c.upto(x.ndim - 1), **flags})
+
+
+def _sort(c: Chooser) -> Example:
+    shape = c.shape(1)
+    xs = tuple(c.array(c.dtype(TESTED_DTYPES), shape, c.pick((True, False))) for _ in range(1 + c.upto(2)))
+    attrs = {"axis": c.upto(len(shape) - 1), "keys": 1 + c.upto(len(xs) - 1), "descending": c.pick((True, False))}
+    return Example("sort", xs, attrs)
+
+
+def _top_k(c: Chooser) -> Example:
+    x = c.array(c.dtype(TESTED_DTYPES), c.shape(1), c.pick((True, False)))
+    return Example("top_k", (x,), {"k": c.upto(x.shape[-1]), "largest": c.pick((True, False))})
+
+
+def _bitcast_convert(c: Chooser) -> Example:
+    source = c.dtype([d for d in DTYPES.values() if d is not BOOL])
+    to = c.dtype([d for d in DTYPES.values() if d is not BOOL])
+    ratio = max(1, to.bits // source.bits)
+    return Example("bitcast_convert", (c.array(source, (*c.shape(0, 2), *((ratio,) * (ratio > 1)))),), {"dtype": to})
+
+
+def _reduce_precision(c: Chooser) -> Example:
+    x = c.any_array([d for d in TESTED_DTYPES if d.is_float])
+    return Example("reduce_precision", (x,), {"exponent_bits": 1 + c.upto(11), "mantissa_bits": c.upto(23)})
+
+
+INDICES = tuple(DTYPES[name] for name in ("i32", "i64", "i8", "u8", "i4", "u64"))
+
+
+def _starts(c: Chooser, shape: tuple[int, ...]) -> NDArray:
+    return c.array(c.pick(INDICES), shape, whole=c.pick((True, True, False)))
+
+
+def _dynamic_slice(c: Chooser) -> Example:
+    x = c.any_array()
+    sizes = tuple(c.pick((n, c.upto(n))) for n in x.shape)
+    return Example("dynamic_slice", (x, _starts(c, (x.ndim,))), {"sizes": sizes})
+
+
+def _dynamic_update_slice(c: Chooser) -> Example:
+    x = c.any_array()
+    update = c.array(type_of(x).dtype, tuple(c.pick((n, c.upto(n))) for n in x.shape))
+    return Example("dynamic_update_slice", (x, update, _starts(c, (x.ndim,))), {})
+
+
+@dataclass(frozen=True)
+class _Indexed:
+    """Axes of an operand by what gather or scatter does with them, and an index tensor for it."""
+
+    x: NDArray
+    index: NDArray
+    gone: tuple[int, ...]
+    batching: tuple[int, ...]
+    index_batching: tuple[int, ...]
+    start_map: tuple[int, ...]
+    vector_dim: int
+    sizes: tuple[int, ...]
+    batch: tuple[int, ...]
+
+
+def _indexed(c: Chooser) -> _Indexed:
+    x = c.any_array([d for d in TESTED_DTYPES if d.name != "f8e4m3"])
+    axes = range(x.ndim)
+    role = [c.pick(("slice", "slice", "gone", "batch")) for _ in axes]
+    role = ["slice" if r == "gone" and not x.shape[i] else r for i, r in enumerate(role)]
+    batching = tuple(i for i in axes if role[i] == "batch" and x.shape[i])
+    gone = tuple(i for i in axes if role[i] == "gone")
+    sizes = tuple(1 if i in (*gone, *batching) else c.pick((n, c.upto(n))) for i, n in enumerate(x.shape))
+    free = [i for i in axes if i not in batching]
+    start_map = tuple(free[i] for i in c.rng.permutation(len(free))[: c.upto(len(free))])
+    batch = [x.shape[i] for i in batching] + [c.pick((0, 1, 2, 3)) for _ in range(c.upto(2))]
+    places = [int(p) for p in c.rng.permutation(len(batch))]
+    shuffled = [batch[p] for p in places]
+    vector_dim = c.upto(len(batch))
+    index_batching = tuple(places.index(i) + (places.index(i) >= vector_dim) for i in range(len(batching)))
+    shape = (*shuffled[:vector_dim], len(start_map), *shuffled[vector_dim:])
+    if len(start_map) == 1 and vector_dim == len(batch) and c.pick((True, False)):
+        shape = tuple(shuffled)
+    index = _starts(c, shape)
+    return _Indexed(x, index, gone, batching, index_batching, start_map, vector_dim, sizes, tuple(shuffled))
+
+
+def _gather(c: Chooser) -> Example:
+    i = _indexed(c)
+    kept = i.x.ndim - len(i.gone) - len(i.batching)
+    offset = tuple(sorted(int(p) for p in c.rng.permutation(kept + len(i.batch))[:kept]))
+    attrs = {
+        "offset_dims": offset, "collapsed_slice_dims": i.gone, "operand_batching_dims": i.batching,
+        "start_indices_batching_dims": i.index_batching, "start_index_map": i.start_map,
+        "index_vector_dim": i.vector_dim, "slice_sizes": i.sizes,
+    }  # fmt: skip
+    return Example("gather", (i.x, i.index), attrs)
+
+
+def _scatter(c: Chooser) -> Example:
+    i = _indexed(c)
+    d = type_of(i.x).dtype
+    kept = [a for a in range(i.x.ndim) if a not in (*i.gone, *i.batching)]
+    window = tuple(sorted(int(p) for p in c.rng.permutation(len(kept) + len(i.batch))[: len(kept)]))
+    inside, others = iter([i.sizes[a] for a in kept]), iter(i.batch)
+    shape = tuple(next(inside) if p in window else next(others) for p in range(len(kept) + len(i.batch)))
+    attrs = {
+        "update_window_dims": window, "inserted_window_dims": i.gone, "input_batching_dims": i.batching,
+        "scatter_indices_batching_dims": i.index_batching, "scatter_dims_to_operand_dims": i.start_map,
+        "index_vector_dim": i.vector_dim, "op": c.pick(("set", "and", "or") if d is BOOL else ("set", "add", "mul", "min", "max")),
+    }  # fmt: skip
+    return Example("scatter", (i.x, i.index, c.array(d, shape, True)), attrs)
+
+
+def _interior_pad(c: Chooser) -> Example:
+    pad = _pad(c)
+    x = pad.operands[0]
+    return Example("interior_pad", (x,), {"interior": tuple(c.pick((0, 0, 1, 2)) for _ in x.shape), "value": pad.attrs["value"]})
+
+
+def _select_and_scatter(c: Chooser) -> Example:
+    x = c.any_array(NUMBERS, 3, 4)
+    rank = x.ndim - 2
+    attrs = {name: way for name, way in _windowed(c, rank).items() if name != "dilations"}
+    window = tuple(c.pick((1, 2, 2, 3)) for _ in range(rank))
+    rows = zip(x.shape[2:], window, *(attrs[k] for k in ("strides", "low", "high")), strict=True)  # type: ignore[arg-type]
+    out = tuple(window_length(n, k, s, a, b, 1) for n, k, s, a, b in rows)
+    source = c.array(type_of(x).dtype, (*x.shape[:2], *out), True)
+    return Example("select_and_scatter", (x, source), {**attrs, "window": window, "select": c.pick(("ge", "gt", "le", "lt"))})
+
+
+def _rng_bits(c: Chooser) -> Example:
+    algorithm, length = c.pick((("threefry", 2), ("philox", 2), ("philox", 3)))
+    state = c.array(DTYPES["u64"], (length,))
+    d = DTYPES[c.pick(("u32", "u64", "i32", "u8", "u16", "i64"))]
+    return Example("rng_bits", (state,), {"algorithm": algorithm, "dtype": d, "shape": c.shape()})
+
+
+def _while(c: Chooser) -> Example:
+    """While n > 0: n = n - 1, x = x + captured."""
+    t, count = TensorType(c.dtype([DTYPES["f32"], DTYPES["i32"]]), c.shape()), TensorType(DTYPES["i32"], ())
+    regions: list[Graph] = []
+    for part in ("cond", "body"):
+        b = Builder(part)
+        n, x, k = b.input("n", count), b.input("x", t), b.input("k", t)
+        zero, one = b.full(0, count.dtype), b.full(1, count.dtype)
+        outs = [b.one("gt", n, zero)] if part == "cond" else [b.one("sub", n, one), b.one("add", x, k)]
+        regions.append(b.finish(outs))
+    operands = (np.asarray(c.upto(3), np.int32), *(c.array(t.dtype, t.shape) for _ in range(2)))
+    return Example("while", operands, {"carry": 2, "trips": c.pick((0, 3))}, tuple(regions))
+
+
+def _cond(c: Chooser) -> Example:
+    t = TensorType(c.dtype([DTYPES["f32"], DTYPES["i32"]]), c.shape())
+    regions: list[Graph] = []
+    for op in ("add", "mul"):
+        b = Builder(op)
+        x, y = b.input("x", t), b.input("y", t)
+        regions.append(b.finish([b.one(op, x, y), y]))
+    operands = (c.array(BOOL, ()), *(c.array(t.dtype, t.shape) for _ in range(2)))
+    return Example("cond", operands, {}, tuple(regions))
 
 
 def _loop(c: Chooser) -> Example:
@@ -321,6 +484,20 @@ _EXAMPLES: dict[str, Callable[[Chooser], Example]] = {
     "matmul": _matmul,
     "conv": _conv,
     "reduce_window": _reduce_window,
-    "argmax": _argmax,
+    **{op: partial(_arg, op) for op in ("argmax", "argmin")},
+    **{op: partial(_scan, op) for op in ("cumsum", "cumprod", "cummax", "cummin")},
+    "sort": _sort,
+    "top_k": _top_k,
+    "bitcast_convert": _bitcast_convert,
+    "reduce_precision": _reduce_precision,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "gather": _gather,
+    "scatter": _scatter,
+    "interior_pad": _interior_pad,
+    "select_and_scatter": _select_and_scatter,
+    "rng_bits": _rng_bits,
     "loop": _loop,
+    "while": _while,
+    "cond": _cond,
 }

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Graph, NDArray
+from ..graph.threads import one_thread
 from ..plan import Origin, load_values
 from ..plan.target import Machine, Plan, Program
 from ..source import Diagnostic, DiagnosticError, Note, did_you_mean
@@ -107,12 +108,12 @@ def run(
         bound = bind_inputs(subject.graph, inputs)
         params, notes = _params(subject.graph, weights)
         chip_params = _chip_params(subject, params)
-    with phases.phase("simulate"):
+    with phases.phase("simulate"), one_thread():
         outputs = dict(subject.machine.run(subject.program, {**chip_params, **bound}))
         outputs = {name: outputs[name] for name in output_names(subject.graph)}
     checks = [_agreement(name, outputs[name], tensor, text) for name, tensor, text in expected]
     if checked:
-        with phases.phase("check"):
+        with phases.phase("check"), one_thread():
             verdict = check(_subject(subject), bound, params, chip_params, outputs)
         checks.append(_check_row(subject, verdict))
         if verdict.wrong is not None:

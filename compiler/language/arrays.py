@@ -4,6 +4,7 @@ The table's elementwise ops take operands of one shape and dtype; what NumPy doe
 (`broadcast`, `reshape`, `full`). dtypes never mix silently. Must not know syntax.
 """
 
+# ruff: noqa: RET503 - Site.fail never returns, which ruff cannot see in another file
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -37,7 +38,9 @@ def broadcast_shape(site: Site, types: Sequence[TensorType], what: str) -> tuple
             other = next(n for n in wide if n != wide[0])
             both = " and ".join(map(str, types))
             note = Note(f"counted from the right, axis {-axis} is {wide[0]} in one and {other} in the other")
-            site.fail("E0108", f"{what}: the shapes {both} do not broadcast", notes=(note,), help=_broadcast_help(types))
+            site.fail(
+                "E0108", f"{what}: the shapes {both} do not broadcast", notes=(note,), help=_broadcast_help(types)
+            )
         out.append(wide[0])
     return tuple(out)
 
@@ -58,7 +61,9 @@ def broadcast_to(site: Site, x: Tensor, shape: Sequence[int]) -> Tensor:
     if x.shape == tuple(shape):
         return x
     rank = len(shape)
-    if x.type.rank > rank or any(a not in (1, b) for a, b in zip(reversed(x.shape), reversed(tuple(shape)), strict=False)):
+    if x.type.rank > rank or any(
+        a not in (1, b) for a, b in zip(reversed(x.shape), reversed(tuple(shape)), strict=False)
+    ):
         shown = TensorType(x.dtype, tuple(shape))
         site.fail("E0108", f"cannot broadcast {x.type} to {shown}")
     return site.add("broadcast", x, shape=tuple(shape), dims=tuple(range(rank - x.type.rank, rank)))
@@ -88,9 +93,13 @@ def check_number(site: Site, value: int | float | bool, dtype: DType, what: str)
     if dtype == BOOL and kind != "bool":
         site.fail("E0109", f"{what}: {describe(value)} meets a bool tensor", help="compare first, as in `x != 0`")
     if kind == "bool" and dtype != BOOL:
-        site.fail("E0109", f"{what}: a bool meets a tensor of {dtype}", help=f"convert it: `{dtype}(b)`, or use `where`")
+        site.fail(
+            "E0109", f"{what}: a bool meets a tensor of {dtype}", help=f"convert it: `{dtype}(b)`, or use `where`"
+        )
     if dtype.is_int and kind == "float":
-        site.fail("E0109", f"{what}: {describe(value)} meets an integer tensor", help="convert the tensor, as in `f32(x)`")
+        site.fail(
+            "E0109", f"{what}: {describe(value)} meets an integer tensor", help="convert the tensor, as in `f32(x)`"
+        )
     if dtype.is_int and not int_range(dtype)[0] <= value <= int_range(dtype)[1]:
         low, high = int_range(dtype)
         site.fail("E0109", f"{what}: {value} is not in {dtype} ({low} to {high})")
@@ -122,15 +131,25 @@ def binary(site: Site, op: str, a: Operand, b: Operand) -> Tensor:
         case "%":
             return modulo(site, a, b)
         case "/" if common_dtype(site, (a, b), what).is_int:
-            site.fail("E0109", "`/` divides floats only", help="write `x // y` to round down, or convert: `f32(x) / f32(y)`")
+            site.fail(
+                "E0109", "`/` divides floats only", help="write `x // y` to round down, or convert: `f32(x) / f32(y)`"
+            )
         case "and" | "or" if common_dtype(site, (a, b), what) != BOOL:
-            site.fail("E0109", f"{what} joins bools only, not {common_dtype(site, (a, b), what)}", help="compare first, as in `x != 0`")
+            site.fail(
+                "E0109",
+                f"{what} joins bools only, not {common_dtype(site, (a, b), what)}",
+                help="compare first, as in `x != 0`",
+            )
         case _:
             return elementwise(site, _OPERATORS[op], (a, b), what)
 
 
 def _tensor_only(site: Site, x: Operand) -> Tensor:
-    return x if isinstance(x, Tensor) else site.fail("E0108", f"`@` multiplies tensors, not {describe(x)}", help="write `*`")
+    return (
+        x
+        if isinstance(x, Tensor)
+        else site.fail("E0108", f"`@` multiplies tensors, not {describe(x)}", help="write `*`")
+    )
 
 
 def unary(site: Site, op: str, x: Tensor) -> Tensor:
@@ -203,13 +222,17 @@ def matmul(site: Site, a: Tensor, b: Tensor, dtype: DType | None = None, precisi
     what = "`@`"
     common_dtype(site, (a, b), what)
     if a.type.rank == 0 or b.type.rank == 0:
-        site.fail("E0108", f"`@` needs axes to multiply along, got {a.type} and {b.type}", help="write `*` for a scalar")
+        site.fail(
+            "E0108", f"`@` needs axes to multiply along, got {a.type} and {b.type}", help="write `*` for a scalar"
+        )
     if a.shape[-1] != b.shape[-2 if b.type.rank > 1 else -1]:
         _inner_differs(site, a, b)
     left = a if a.type.rank > 1 else reshape(site, a, (1, *a.shape))
     right = b if b.type.rank > 1 else reshape(site, b, (*b.shape, 1))
     if right.type.rank > 2:
-        batch = broadcast_shape(site, [left.type.with_shape(left.shape[:-2]), right.type.with_shape(right.shape[:-2])], what)
+        batch = broadcast_shape(
+            site, [left.type.with_shape(left.shape[:-2]), right.type.with_shape(right.shape[:-2])], what
+        )
         left = broadcast_to(site, left, (*batch, *left.shape[-2:]))
         right = broadcast_to(site, right, (*batch, *right.shape[-2:]))
     out = site.add("matmul", left, right, precision=precision, dtype=dtype)
@@ -286,7 +309,7 @@ def index(site: Site, x: Tensor, items: Sequence[IndexItem]) -> Tensor:
     return _reshaped(site, cut, dropped, shape, taken[0] if taken else None)
 
 
-def _take_scalars(site: Site, x: Tensor, items: Sequence[int | Range | None | Tensor]) -> Tensor:
+def _take_scalars(site: Site, x: Tensor, items: Sequence[int | Range | Tensor | None]) -> Tensor:
     """`x[items]` with several tensors of rank 0 in it, taken one after another from the last axis."""
     axes = [(axis, i) for axis, i in enumerate(i for i in items if i is not None) if isinstance(i, Tensor)]
     if any(i.type.rank for _, i in axes):
@@ -296,7 +319,7 @@ def _take_scalars(site: Site, x: Tensor, items: Sequence[int | Range | None | Te
     return index(site, x, [i for i in items if not isinstance(i, Tensor)])
 
 
-def _without_ellipsis(site: Site, x: Tensor, items: Sequence[IndexItem]) -> list[int | Range | None | Tensor]:
+def _without_ellipsis(site: Site, x: Tensor, items: Sequence[IndexItem]) -> list[int | Range | Tensor | None]:
     """`items` with one for each axis of x: `...`, or the end, stands for whole axes."""
     dots = [i for i, item in enumerate(items) if item is ...]
     if len(dots) > 1:
@@ -343,7 +366,9 @@ def _apply_cuts(site: Site, x: Tensor, cuts: Sequence[tuple[int, int, int]]) -> 
     return site.add("slice", x, starts=starts, stops=stops, steps=steps)
 
 
-def _reshaped(site: Site, cut: Tensor, dropped: Sequence[int], shape: Sequence[int | str], indices: Tensor | None) -> Tensor:
+def _reshaped(
+    site: Site, cut: Tensor, dropped: Sequence[int], shape: Sequence[int | str], indices: Tensor | None
+) -> Tensor:
     """`cut` without its `dropped` axes, taken along the marked axis, with new axes of 1."""
     kept = [n for i, n in enumerate(cut.shape) if i not in dropped]
     x = reshape(site, cut, kept)

@@ -3,6 +3,7 @@
 Most are a row of the op table after broadcasting; docs/language.md lists them. Must not know syntax.
 """
 
+# ruff: noqa: RET503 - Site.fail never returns, which ruff cannot see in another file
 from __future__ import annotations
 
 import inspect
@@ -70,7 +71,11 @@ def _ints(site: Site, value: Value, what: str) -> tuple[int, ...]:
 
 
 def _dtype(site: Site, value: Value, what: str) -> DType:
-    return value if isinstance(value, DType) else site.fail("E0107", f"{what}: the dtype is a dtype, not {describe(value)}")
+    return (
+        value
+        if isinstance(value, DType)
+        else site.fail("E0107", f"{what}: the dtype is a dtype, not {describe(value)}")
+    )
 
 
 def _shape(site: Site, value: Value, what: str) -> tuple[int, ...]:
@@ -100,7 +105,22 @@ def _unary(name: str) -> Callable[..., Value]:
     return run
 
 
-_FLOAT_ONLY = ("floor", "ceil", "round", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "tanh", "erf", "sin", "cos", "is_finite")
+_FLOAT_ONLY = (
+    "floor",
+    "ceil",
+    "round",
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "tanh",
+    "erf",
+    "sin",
+    "cos",
+    "is_finite",
+)
 for _name in ("abs", "sign", *_FLOAT_ONLY):
     _register(_name, _unary(_name))
 
@@ -142,7 +162,9 @@ def _bit_not(site: Site, x: Value) -> Value:
 @_builtin
 def _pow(site: Site, x: Value, y: Value) -> Value:
     a, b = (arrays.number_or_tensor(site, v, "pow") for v in (x, y))
-    return arrays.power(site, a, b) if isinstance(a, Tensor) or isinstance(b, Tensor) else static.number(site, "**", a, b)
+    return (
+        arrays.power(site, a, b) if isinstance(a, Tensor) or isinstance(b, Tensor) else static.number(site, "**", a, b)
+    )
 
 
 @_builtin
@@ -190,8 +212,14 @@ def _reduced(site: Site, op: str, name: str, x: Value, axis: Value, keep: Value)
 
 def _reduction(name: str, op: str) -> Callable[..., Value]:
     def run(site: Site, x: Value, axis: Value = None, keep: Value = False) -> Value:
-        if isinstance(x, Tensor) and x.dtype == BOOL and op in ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min"):
-            site.fail("E0109", f"{name} takes numbers, not {x.type}", help="convert it, as in `i32(x)`, or use `any` or `all`")
+        if (
+            isinstance(x, Tensor)
+            and x.dtype == BOOL
+            and op in ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min")
+        ):
+            site.fail(
+                "E0109", f"{name} takes numbers, not {x.type}", help="convert it, as in `i32(x)`, or use `any` or `all`"
+            )
         if isinstance(x, Tensor) and x.dtype != BOOL and op in ("reduce_and", "reduce_or"):
             site.fail("E0109", f"{name} takes bools, not {x.type}", help="compare first, as in `x != 0`")
         return _reduced(site, op, name, x, axis, keep)
@@ -249,7 +277,7 @@ def _matmul(site: Site, a: Value, b: Value, dtype: Value = None, precision: Valu
 
 
 @_builtin
-def _einsum(site: Site, spec: Value, *operands: Value) -> Value:
+def _einsum(site: Site, *operands: Value, spec: Value) -> Value:
     if not isinstance(spec, str) or not operands:
         site.fail("E0106", "einsum takes a specification and tensors", help='write `einsum("bij,bjk->bik", x, y)`')
     return einsum(site, spec, [_tensor(site, x, "einsum") for x in operands])
@@ -319,7 +347,9 @@ def _reshape(site: Site, x: Value, shape: Value) -> Value:
             site.fail("E0108", f"reshape: {tensor.type} has {tensor.type.size} elements, no multiple of {rest}")
         sizes[sizes.index(-1)] = tensor.type.size // rest
     if any(n < 0 for n in sizes):
-        site.fail("E0108", f"reshape: a dim is negative: [{', '.join(str(int(n)) for n in sizes)}]", help="one may be -1")
+        site.fail(
+            "E0108", f"reshape: a dim is negative: [{', '.join(str(int(n)) for n in sizes)}]", help="one may be -1"
+        )
     if prod(map(int, sizes)) != tensor.type.size:
         shown = f"[{', '.join(str(int(n)) for n in sizes)}]"
         count = prod(map(int, sizes))
@@ -375,7 +405,9 @@ def _concat(site: Site, xs: Value, axis: Value = 0) -> Value:
     tensors = _tensors(site, xs, "concat")
     at = arrays.axis_of(site, axis, tensors[0].type.rank, "concat")
     for t in tensors[1:]:
-        if t.type.rank != tensors[0].type.rank or any(i != at and a != b for i, (a, b) in enumerate(zip(t.shape, tensors[0].shape, strict=False))):
+        if t.type.rank != tensors[0].type.rank or any(
+            i != at and a != b for i, (a, b) in enumerate(zip(t.shape, tensors[0].shape, strict=False))
+        ):
             site.fail("E0108", f"concat: shapes agree but for axis {at}, got {tensors[0].type} and {t.type}")
     return tensors[0] if len(tensors) == 1 else site.add("concat", *tensors, axis=at)
 
@@ -401,13 +433,21 @@ def _split(site: Site, x: Value, parts: Value, axis: Value = 0) -> Value:
     else:
         count = _int(site, parts, "split: the number of parts")
         if count < 1 or size % count:
-            site.fail("E0108", f"split: axis {at} of {tensor.type} has {size} elements, which {count} parts do not share evenly")
+            site.fail(
+                "E0108",
+                f"split: axis {at} of {tensor.type} has {size} elements, which {count} parts do not share evenly",
+            )
         sizes = (size // count,) * count
     if any(n < 0 for n in sizes) or sum(map(int, sizes)) != size:
-        site.fail("E0108", f"split: the sizes make {sum(map(int, sizes))}, but axis {at} of {tensor.type} has {size} elements")
+        site.fail(
+            "E0108", f"split: the sizes make {sum(map(int, sizes))}, but axis {at} of {tensor.type} has {size} elements"
+        )
     starts = [sum(map(int, sizes[:i])) for i in range(len(sizes))]
     before = [arrays.Range(None, None, None)] * at
-    return tuple(arrays.index(site, tensor, [*before, arrays.Range(a, a + int(n), 1)]) for a, n in zip(starts, sizes, strict=True))
+    return tuple(
+        arrays.index(site, tensor, [*before, arrays.Range(a, a + int(n), 1)])
+        for a, n in zip(starts, sizes, strict=True)
+    )
 
 
 @_builtin
@@ -485,7 +525,9 @@ def cast(site: Site, dtype: DType, x: Value) -> Tensor:
 def _literal(site: Site, dtype: DType, items: tuple[Value, ...]) -> Tensor:
     shape, flat = _flattened(site, items)
     if len(flat) > _MAX_CONSTANT:
-        site.fail("E0115", f"a literal tensor has {len(flat)} elements, more than {_MAX_CONSTANT}", help="make it a param")
+        site.fail(
+            "E0115", f"a literal tensor has {len(flat)} elements, more than {_MAX_CONSTANT}", help="make it a param"
+        )
     for value in flat:
         arrays.check_number(site, value, dtype, str(dtype))
     data = np.asarray(flat).astype(dtype.numpy).reshape(shape)

@@ -37,7 +37,9 @@ def einsum(site: Site, spec: str, operands: Sequence[Tensor]) -> Tensor:
     done = terms[0]
     for i, term in enumerate(terms[1:], 1):
         later = set(output).union(*(t.letters for t in terms[i + 1 :]))
-        done = _pair(site, _summed(site, done, later | set(term.letters)), _summed(site, term, later | set(done.letters)), later)
+        done = _pair(
+            site, _summed(site, done, later | set(term.letters)), _summed(site, term, later | set(done.letters)), later
+        )
     return _ordered(site, _summed(site, done, set(output)), output).x
 
 
@@ -45,7 +47,9 @@ def _parsed(site: Site, spec: str, operands: Sequence[Tensor]) -> tuple[list[str
     """Letters of each operand and of the result, `...` replaced by digits."""
     text = spec.replace(" ", "")
     if not re.fullmatch(r"[A-Za-z.,]*(->[A-Za-z.]*)?", text) or "." in text.replace("...", ""):
-        site.fail("E0120", f'einsum: "{spec}" is not a specification', help='write letters for axes, as in "bij,bjk->bik"')
+        site.fail(
+            "E0120", f'einsum: "{spec}" is not a specification', help='write letters for axes, as in "bij,bjk->bik"'
+        )
     left, arrow, right = text.partition("->")
     inputs = left.split(",")
     if len(inputs) != len(operands):
@@ -97,7 +101,9 @@ def _diagonal(site: Site, term: Term) -> Term:
     if term.x.shape[j] != n:
         site.fail("E0108", f"einsum: `{twice}` is {n} and {term.x.shape[j]} in {term.x.type}")
     rest = [k for k in range(term.x.type.rank) if k not in (i, j)]
-    flat = arrays.reshape(site, arrays.transpose(site, term.x, [*rest, i, j]), (*(term.x.shape[k] for k in rest), n * n))
+    flat = arrays.reshape(
+        site, arrays.transpose(site, term.x, [*rest, i, j]), (*(term.x.shape[k] for k in rest), n * n)
+    )
     # Every (n+1)th of the n*n elements in row-major order lies on the diagonal.
     cut = arrays.index(site, flat, [..., arrays.Range(None, None, int(n) + 1)])
     return _diagonal(site, Term(cut, "".join(term.letters[k] for k in rest) + twice))

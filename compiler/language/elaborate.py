@@ -100,7 +100,11 @@ def _run(act: Activation, stmt: s.Stmt) -> Left | None:
             _assign(act, stmt.names, evaluate(act, stmt.value), stmt.value.at)
         case s.Return():
             if act.loops:
-                act.site(stmt.at).fail("E0114", "a `repeat` cannot be left by `return`", help="carry the value and return it after the loop")
+                act.site(stmt.at).fail(
+                    "E0114",
+                    "a `repeat` cannot be left by `return`",
+                    help="carry the value and return it after the loop",
+                )
             return Left(None if stmt.value is None else evaluate(act, stmt.value))
         case s.ParamDecl():
             act.names[stmt.name] = declare(act, stmt)
@@ -291,10 +295,16 @@ def _return_at(decl: s.FnDecl) -> s.At:
 def _checked_results(act: Activation, end: Site, decl: s.FnDecl, value: Value) -> Value:
     assert decl.results is not None
     values = value if isinstance(value, tuple) and decl.several else (value,)
-    if len(values) != len(decl.results) or (isinstance(value, tuple) and not decl.several and decl.results[0].type.dims is not None):
+    if len(values) != len(decl.results) or (
+        isinstance(value, tuple) and not decl.several and decl.results[0].type.dims is not None
+    ):
         got = len(value) if isinstance(value, tuple) else 1
         counted = f"{got} value{'s' * (got != 1)}"
-        end.fail("E0110", f"`{decl.name}` returns {counted}, its header says {len(decl.results)}", notes=(_declared(act, decl.results[0]),))
+        end.fail(
+            "E0110",
+            f"`{decl.name}` returns {counted}, its header says {len(decl.results)}",
+            notes=(_declared(act, decl.results[0]),),
+        )
     checked = tuple(_checked(act, end, decl, r, v) for r, v in zip(decl.results, values, strict=True))
     return checked if decl.several else checked[0]
 
@@ -313,10 +323,19 @@ def _checked(act: Activation, end: Site, decl: s.FnDecl, result: s.Result, value
     if wanted.rank == 0 and (isinstance(value, bool) or is_static_number(value)):
         return end.full(value, wanted.dtype, ())  # pyright: ignore[reportArgumentType]
     if not isinstance(value, Tensor):
-        end.fail("E0110", f"`{decl.name}` returns {describe(value)}, its header says {wanted}", notes=(_declared(act, result),))
+        end.fail(
+            "E0110",
+            f"`{decl.name}` returns {describe(value)}, its header says {wanted}",
+            notes=(_declared(act, result),),
+        )
     if value.type != wanted:
         help = f"convert it: `{wanted.dtype}(…)`" if value.shape == wanted.shape else None
-        end.fail("E0110", f"`{decl.name}` returns {value.type}, its header says {wanted}", notes=(_declared(act, result),), help=help)
+        end.fail(
+            "E0110",
+            f"`{decl.name}` returns {value.type}, its header says {wanted}",
+            notes=(_declared(act, result),),
+            help=help,
+        )
     return value
 
 
@@ -327,7 +346,9 @@ def _call_op(site: Site, act: Activation, tensors: Mapping[str, Tensor | None], 
     """A composite node; its definition is made once for each types and attributes."""
     decl = _decl(act)
     if scope is not None:
-        site.fail("E0123", f"`{decl.name}` is an `op fn` and has no parameters to name", help="leave out `as`", at=scope.at)
+        site.fail(
+            "E0123", f"`{decl.name}` is an `op fn` and has no parameters to name", help="leave out `as`", at=scope.at
+        )
     operands = [t for t in tensors.values() if t is not None]
     attrs = static_attrs(act, decl)
     key = f"{act.module.shown} {decl.name} {', '.join(map(str, (t.type for t in operands)))} {attrs!r}"
@@ -370,7 +391,9 @@ def define(act: Activation, operands: Sequence[tuple[str, TensorType]]) -> Graph
     return frame.finish(inputs, tensors)
 
 
-def composite_graph(session: Session, function: Function, types: Sequence[TensorType], attrs: Mapping[str, Attr]) -> Graph:
+def composite_graph(
+    session: Session, function: Function, types: Sequence[TensorType], attrs: Mapping[str, Attr]
+) -> Graph:
     """The definition of `function` for operand types and attributes. Raises Fail or Poisoned."""
     decl, module = function.decl, function.module
     act = Activation(session, module, Frame("static", Builder("static"), session.budget), {}, decl)
@@ -420,7 +443,9 @@ def _check_formal(session: Session, module: Module, decl: s.FnDecl, formal: s.Fo
         session.tell(Diagnostic("E0102", f"`{formal.name}` stands twice among the arguments of `{decl.name}`", span))
     if formal.type.dims is None and kind not in STATIC_KINDS:
         help = f"a scalar tensor is `{kind}[]`, static values are {', '.join(STATIC_KINDS)}"
-        session.tell(Diagnostic("E0107", f"`{kind}` is not a kind of static value", module.file.span(*formal.type.at), help=help))
+        session.tell(
+            Diagnostic("E0107", f"`{kind}` is not a kind of static value", module.file.span(*formal.type.at), help=help)
+        )
     if decl.kind == "op" and formal.default is not None and formal.type.dims is not None:
         session.tell(Diagnostic("E0121", f"a tensor argument of an `op fn` has no default: `{formal.name}`", span))
     if decl.kind == "model" and (formal.type.dims is None or formal.default is not None):
@@ -478,4 +503,3 @@ def _output_names(decl: s.FnDecl) -> list[str]:
 
 def new_session(stdlib_ops: frozenset[str] = frozenset()) -> Session:
     return Session(call_function, stdlib_ops=stdlib_ops)
-

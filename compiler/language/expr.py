@@ -4,6 +4,7 @@ A chain `a + b + c` is walked, not descended, and nesting is bounded, so no text
 statements, nor how the body of a fn is executed (`Session.call` does).
 """
 
+# ruff: noqa: RET503 - Site.fail never returns, which ruff cannot see in another file
 from __future__ import annotations
 
 import re
@@ -18,6 +19,7 @@ from .builtins import CONSTANTS, FUNCTIONS, cast
 from .frame import Tensor
 from .mistakes import foreign_word
 from .signature import assign_arguments
+from .table import table_functions
 from .values import (
     POISON,
     Activation,
@@ -47,7 +49,8 @@ _ELSEWHERE = {
     "add": "a + b", "sub": "a - b", "mul": "a * b", "neg": "-x", "reduce_sum": "sum", "reduce_max": "max",
 }  # fmt: skip
 
-BUILTINS: dict[str, Value] = {**FUNCTIONS, **CONSTANTS}
+TABLE_FUNCTIONS = table_functions(FUNCTIONS)
+BUILTINS: dict[str, Value] = {**TABLE_FUNCTIONS, **FUNCTIONS, **CONSTANTS}
 
 
 def evaluate(act: Activation, expr: s.Expr) -> Value:
@@ -55,7 +58,9 @@ def evaluate(act: Activation, expr: s.Expr) -> Value:
     session = act.session
     session.steps += 1
     if session.steps > MAX_STEPS:
-        act.site(expr.at).give_up("E0115", f"elaborating the model takes more than {MAX_STEPS} steps", "loops of many trips are `repeat`")
+        act.site(expr.at).give_up(
+            "E0115", f"elaborating the model takes more than {MAX_STEPS} steps", "loops of many trips are `repeat`"
+        )
     if session.depth >= MAX_DEPTH:
         act.site(expr.at).fail("E0010", f"expressions and calls are nested more than {MAX_DEPTH} deep")
     session.depth += 1
@@ -91,10 +96,14 @@ def _usable(act: Activation, name: str, value: Value, at: s.At) -> Value:
         raise Poisoned
     if isinstance(value, Local) and value.start:
         message = f"`{name}` is carried by the loop from trip to trip and starts as {value.start}, not as a tensor"
-        act.site(at).fail("E0114", message, help="start from a tensor, as in `zeros([B, D], f32)`, or unroll the loop with `for`")
+        act.site(at).fail(
+            "E0114", message, help="start from a tensor, as in `zeros([B, D], f32)`, or unroll the loop with `for`"
+        )
     if isinstance(value, Local):
         message = f"`{name}` is made anew in each trip of a `repeat` and is gone after it"
-        act.site(at).fail("E0114", message, help="give it a value before the loop to carry it, or `yield` it to stack it")
+        act.site(at).fail(
+            "E0114", message, help="give it a value before the loop to carry it, or `yield` it to stack it"
+        )
     return value
 
 
@@ -138,7 +147,11 @@ def _tensor_attribute(site: Site, x: Tensor, expr: s.Attribute) -> Value:
         case "T" if x.type.rank == 2:
             return arrays.transpose(site, x, (1, 0))
         case "T":
-            site.fail("E0120", f"`.T` transposes matrices, not {x.type}", help="write `transpose(x, perm)` or `swapaxes(x, a, b)`")
+            site.fail(
+                "E0120",
+                f"`.T` transposes matrices, not {x.type}",
+                help="write `transpose(x, perm)` or `swapaxes(x, a, b)`",
+            )
         case name:
             help = f"write `{name}(x, …)`" if name in FUNCTIONS else did_you_mean(name, ("shape", "dtype", "rank", "T"))
             site.fail("E0122", f"a tensor has no `{name}`", help=help, at=expr.name_at)
@@ -189,8 +202,14 @@ def condition(act: Activation, expr: s.Expr, what: str) -> bool:
     value = evaluate(act, expr)
     if isinstance(value, bool):
         return value
-    help = "where values decide, `where(condition, a, b)` picks elementwise" if isinstance(value, Tensor) else "compare, as in `x != 0`"
-    act.site(expr.at).fail("E0111", f"{what} is decided at build and needs true or false, not {describe(value)}", help=help)
+    help = (
+        "where values decide, `where(condition, a, b)` picks elementwise"
+        if isinstance(value, Tensor)
+        else "compare, as in `x != 0`"
+    )
+    act.site(expr.at).fail(
+        "E0111", f"{what} is decided at build and needs true or false, not {describe(value)}", help=help
+    )
 
 
 def _conditional(act: Activation, expr: s.Conditional) -> Value:
@@ -213,7 +232,9 @@ def _spread(act: Activation, expr: s.Spread) -> tuple[Value, ...]:
     value = lookup(act, expr.name, expr.at) if expr.name else None
     if isinstance(value, tuple):
         return value
-    act.site(expr.at).fail("E0107", "`..` is followed by the name of a list", help="dims of `x: T[..B, N]` are spread by `[..B, M]`")
+    act.site(expr.at).fail(
+        "E0107", "`..` is followed by the name of a list", help="dims of `x: T[..B, N]` are spread by `[..B, M]`"
+    )
 
 
 # ---- indexing ------------------------------------------------------------------------------------
@@ -263,7 +284,13 @@ def _bound(act: Activation, expr: s.Expr) -> int | None:
     value = evaluate(act, expr)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    help = "a slice's length must be known at build" if isinstance(value, Tensor) else "write `//` to divide integers" if isinstance(value, float) else None
+    help = (
+        "a slice's length must be known at build"
+        if isinstance(value, Tensor)
+        else "write `//` to divide integers"
+        if isinstance(value, float)
+        else None
+    )
     act.site(expr.at).fail("E0111", f"the end of a slice is a static integer, not {describe(value)}", help=help)
 
 
@@ -305,9 +332,7 @@ def _call_builtin(site: Site, function: Builtin, args: list[tuple[s.Arg, Value]]
         args = [*positional[: len(function.names)], *((a, v) for a, v in args if a.name)]
     given = assign_arguments(site, function.name, function.signature, function.names, function.required, args)
     values = {name: value for name, (_, value) in given.items()}
-    if function.variadic:
-        return function.run(site, *(values[n] for n in function.names), *rest)
-    return function.run(site, **values)
+    return function.run(site, *rest, **values)
 
 
 def _call_dtype(site: Site, dtype: DType, args: list[tuple[s.Arg, Value]]) -> Value:

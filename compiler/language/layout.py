@@ -48,14 +48,18 @@ class Layout(PostLex):
         for count, token in enumerate(stream):
             if count >= MAX_TOKENS:
                 help = "split it into files; what is alike is a fn, a `for` or a `repeat`"
-                raise LayoutFault(token.start_pos or 0, f"the file has more than {MAX_TOKENS} words and signs", help, "E0115")
+                raise LayoutFault(
+                    token.start_pos or 0, f"the file has more than {MAX_TOKENS} words and signs", help, "E0115"
+                )
             if token.type == "_NL":
                 if depth == 0:
                     yield token
                     yield from _indentation(token, indents)
             else:
                 if first and token.column != 1 and indents == [""]:
-                    raise LayoutFault(token.start_pos or 0, "the first line is indented", "start it in the first column")
+                    raise LayoutFault(
+                        token.start_pos or 0, "the first line is indented", "start it in the first column"
+                    )
                 depth += (token.type in _OPENERS) - (token.type in _CLOSERS)
                 yield token
             first = False
@@ -68,10 +72,14 @@ def _indentation(token: Token, indents: list[str]) -> Iterator[Token]:
     end = token.end_pos or 0
     indent = token.rsplit("\n", 1)[1]
     if not (indent.startswith(indents[-1]) or indents[-1].startswith(indent)):
-        raise LayoutFault(end, "indentation mixes tabs and spaces", "indent every line of a block with the same characters")
+        raise LayoutFault(
+            end, "indentation mixes tabs and spaces", "indent every line of a block with the same characters"
+        )
     if len(indent) > len(indents[-1]):
         if len(indents) > _MAX_BLOCKS:
-            raise LayoutFault(end, f"blocks are nested more than {_MAX_BLOCKS} deep", "move the inner ones into a fn", "E0010")
+            raise LayoutFault(
+                end, f"blocks are nested more than {_MAX_BLOCKS} deep", "move the inner ones into a fn", "E0010"
+            )
         indents.append(indent)
         yield Token.new_borrow_pos("_INDENT", indent, token)
         return
@@ -101,7 +109,9 @@ def brackets(file: SourceFile) -> list[Diagnostic]:
 def too_deep(file: SourceFile, start: int, end: int) -> Diagnostic:
     """The diagnostic for nesting beyond `MAX_NESTING`."""
     return Diagnostic(
-        "E0010", f"an expression is nested more than {MAX_NESTING} deep", file.span(start, end),
+        "E0010",
+        f"an expression is nested more than {MAX_NESTING} deep",
+        file.span(start, end),
         help="give its parts names, one statement each",
     )
 

@@ -4,6 +4,7 @@ A name is imported from the file beside the importing one, else from the standar
 of the model's file is read. Must not know how bodies are executed.
 """
 
+# ruff: noqa: RET503 - Site.fail never returns, which ruff cannot see in another file
 from __future__ import annotations
 
 import os
@@ -128,7 +129,10 @@ def _chosen(module: Module, session: Session, name: str | None) -> s.FnDecl:
         _stop(session, Diagnostic("E0105", f"{module.file.path}: there is no model in this file",
                                   help="write `model name(x: f32[B]) -> f32[B]:`"))  # fmt: skip
     if name is None and len(names) > 1:
-        _stop(session, Diagnostic("E0105", f"{module.file.path}: there are several models: {', '.join(names)}", help="name one"))
+        _stop(
+            session,
+            Diagnostic("E0105", f"{module.file.path}: there are several models: {', '.join(names)}", help="name one"),
+        )
     return next(m for m in module.models if name in (None, m.name))
 
 
@@ -321,7 +325,9 @@ class _Load:
 
     # -- declarations --
 
-    def _declare(self, module: Module, top: s.Import | s.DimDecl | s.DtypeDecl | s.Const, folder: Path, main: bool) -> None:
+    def _declare(
+        self, module: Module, top: s.Import | s.DimDecl | s.DtypeDecl | s.Const, folder: Path, main: bool
+    ) -> None:
         try:
             match top:
                 case s.Import():
@@ -387,7 +393,9 @@ class _Load:
     def _dtype_named(self, module: Module, name: s.Name) -> DType:
         act = module_activation(self.session, module)
         value = lookup(act, name.id, name.at)
-        return value if isinstance(value, DType) else act.site(name.at).fail("E0117", f"{describe(value)} is not a dtype")
+        return (
+            value if isinstance(value, DType) else act.site(name.at).fail("E0117", f"{describe(value)} is not a dtype")
+        )
 
     def _check_choices(self, module: Module) -> None:
         """Tells of dims and dtypes chosen that the model does not declare."""
@@ -451,9 +459,13 @@ class _Load:
 
 
 def _twice(module: Module, name: str, at: s.At, before: Span) -> Diagnostic:
-    return Diagnostic("E0102", f"`{name}` is defined twice", module.file.span(*at), (Note("it is defined here first", before),))
+    return Diagnostic(
+        "E0102", f"`{name}` is defined twice", module.file.span(*at), (Note("it is defined here first", before),)
+    )
 
 
 def _in_order(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
     """As they stand in the text; those of one place as they were found."""
-    return sorted(diagnostics, key=lambda d: (d.span is None, d.span.file.path if d.span else "", d.span.start if d.span else 0))
+    return sorted(
+        diagnostics, key=lambda d: (d.span is None, d.span.file.path if d.span else "", d.span.start if d.span else 0)
+    )

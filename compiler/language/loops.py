@@ -63,7 +63,11 @@ def _trips(act: Activation, stmt: s.Repeat) -> int:
         help = "the number of trips is known at build: `range(x.shape[0])`" if isinstance(over, Tensor) else None
         site.fail("E0107", f"`repeat` runs over range(n), not {describe(over)}", help=help)
     if over.start != 0 or over.step != 1:
-        site.fail("E0114", "`repeat` counts from 0 in steps of 1", help="write `range(n)` and compute with the index, or use `for`")
+        site.fail(
+            "E0114",
+            "`repeat` counts from 0 in steps of 1",
+            help="write `range(n)` and compute with the index, or use `for`",
+        )
     if len(over) > MAX_TRIPS:
         site.fail("E0115", f"`repeat` makes {len(over)} trips, more than {MAX_TRIPS}")
     return len(over)
@@ -112,7 +116,12 @@ def _leave(
     act = site.act
     tensors = yielded[0] if yielded else []
     if yielded and not stmt.targets:
-        site.fail("E0114", "this `repeat` yields, and nothing takes what it stacks", help="write `ys = repeat …`", at=yielded[1])
+        site.fail(
+            "E0114",
+            "this `repeat` yields, and nothing takes what it stacks",
+            help="write `ys = repeat …`",
+            at=yielded[1],
+        )
     if stmt.targets and not yielded:
         site.fail("E0114", "this `repeat` is assigned, but its body does not end in `yield`")
     changed: list[tuple[Carry, Tensor]] = []

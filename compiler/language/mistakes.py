@@ -30,7 +30,7 @@ class Mistake(NamedTuple):
 _F = "fn f(a: f32[2]):\n    "
 
 # Each example fails at the place meant, in a state that only this mistake reaches.
-_EXAMPLES: dict[Mistake, tuple[str, ...]] = {
+EXAMPLES: dict[Mistake, tuple[str, ...]] = {
     Mistake("a `:` is missing at the end of this line", None): (
         f"{_F}if a\n        pass\n", f"{_F}if a:\n        pass\n    elif b\n        pass\n",
         f"{_F}if a:\n        pass\n    else\n        pass\n", f"{_F}for i in a\n        pass\n",
@@ -108,7 +108,9 @@ _EXAMPLES: dict[Mistake, tuple[str, ...]] = {
 }  # fmt: skip
 
 _FOREIGN_WORDS = {
-    "while": Mistake("there is no `while`", "a trip count known at build is `repeat i in range(n):`, or `for` to unroll it"),
+    "while": Mistake(
+        "there is no `while`", "a trip count known at build is `repeat i in range(n):`, or `for` to unroll it"
+    ),
     "def": Mistake("there is no `def`", "write `fn name(x: T[B, S]) -> T[B, S]:`"),
     "func": Mistake("there is no `func`", "write `fn name(x: T[B, S]) -> T[B, S]:`"),
     "function": Mistake("there is no `function`", "write `fn name(x: T[B, S]) -> T[B, S]:`"),
@@ -125,10 +127,16 @@ _FOREIGN_WORDS = {
     "global": Mistake("there is no `global`", "constants at the top of a file can be read anywhere"),
 }
 
-_MISPLACED = Mistake("a declaration stands inside a block", "fns, models, dims, dtypes and imports stand at the top level")
+_MISPLACED = Mistake(
+    "a declaration stands inside a block", "fns, models, dims, dtypes and imports stand at the top level"
+)
 _ALONE = Mistake("this follows no `if`", "`elif` and `else` come right after the block of an `if`, indented as it is")
 # Words of the language that begin a line where they cannot.
-_STRAY_WORDS = {**dict.fromkeys(("fn", "op", "model", "dim", "dtype", "import", "from"), _MISPLACED), "else": _ALONE, "elif": _ALONE}
+_STRAY_WORDS = {
+    **dict.fromkeys(("fn", "op", "model", "dim", "dtype", "import", "from"), _MISPLACED),
+    "else": _ALONE,
+    "elif": _ALONE,
+}
 
 _FOREIGN_CHARS = {
     "!": "write `not x`, or `!=` to compare",
@@ -162,9 +170,11 @@ def explain(fault: UnexpectedInput, file: SourceFile, parse: Callable[[str], obj
     if isinstance(fault, UnexpectedCharacters):
         return fault.pos_in_stream or 0, _character(file, fault.pos_in_stream or 0)
     if not isinstance(fault, UnexpectedToken):
-        return len(file.text), Diagnostic("E0009", "the file ends in the middle of a statement", _span(file, len(file.text)))
+        return len(file.text), Diagnostic(
+            "E0009", "the file ends in the middle of a statement", _span(file, len(file.text))
+        )
     start, end = _place(fault.token, len(file.text))
-    foreign = _foreign(file, start)
+    foreign = _foreign(file, start, fault.token)
     if foreign is not None:
         return start, Diagnostic("E0009", foreign[0].message, foreign[1], help=foreign[0].help)
     mistake = _known(fault, parse) or _unforeseen(fault)
@@ -184,7 +194,7 @@ def _known(fault: UnexpectedToken, parse: Callable[[str], object]) -> Mistake | 
 @cache
 def _table(parse: Callable[[str], object]) -> dict[tuple[object, str], Mistake]:
     found: dict[tuple[object, str], Mistake] = {}
-    for mistake, examples in _EXAMPLES.items():
+    for mistake, examples in EXAMPLES.items():
         for example in examples:
             state, kind = stopped(example, parse)
             found.setdefault((state, kind), mistake)
@@ -216,13 +226,14 @@ def _unforeseen(fault: UnexpectedToken) -> Mistake:
     return Mistake(f"{shown} does not fit here{due}", None)
 
 
-def _foreign(file: SourceFile, at: int) -> tuple[Mistake, Span] | None:
-    """A statement of another language, or one that cannot stand here, whose first word ends just before `at`."""
+def _foreign(file: SourceFile, at: int, token: Token) -> tuple[Mistake, Span] | None:
+    """A statement of another language, or one that cannot stand here, whose first word ends just before `token`."""
     line_start = file.line_starts[file.position(at)[0] - 1]
     word = re.fullmatch(r"(\s*)([a-z]+)\s*", file.text[line_start:at])
     if word is None:
         return None
-    mistake = foreign_word(word[2]) or (_STRAY_WORDS.get(word[2]) if word[1] else None)
+    stray = _STRAY_WORDS.get(word[2]) if word[1] and token.type != "_NL" else None
+    mistake = foreign_word(word[2]) or stray
     return mistake and (mistake, file.span(line_start + word.start(2), line_start + word.end(2)))
 
 

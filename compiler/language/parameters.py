@@ -57,7 +57,9 @@ def _stacking_loop(site: Site, name: str, shared: bool) -> Frame | None:
         site.fail("E0113", f"`{shown}` varies with two `repeat` loops", help=help)
     if len(loops) > len(used) and not shared:
         missing = next(loop for loop in loops if loop not in used)
-        help = f'scope the loop, as in `repeat … as "layer.{{{_index_name(missing)}}}":`, or mark the parameter `shared`'
+        help = (
+            f'scope the loop, as in `repeat … as "layer.{{{_index_name(missing)}}}":`, or mark the parameter `shared`'
+        )
         site.fail("E0113", f"every trip of the `repeat` declares `{shown}` again", help=help)
     return used[0] if used else None
 
@@ -104,7 +106,9 @@ def _made(site: Site, root: Frame, name: str, type: TensorType, stack: int) -> T
     if 0 in type.shape[:1] and "{i}" in name:
         return root.full(0, type.dtype, type.shape, site.loc)  # a loop of no trips has no parameters
     try:
-        (made,) = root.add("param", (), {"name": name, "dtype": type.dtype, "shape": type.shape, "stack": stack}, loc=site.loc)
+        (made,) = root.add(
+            "param", (), {"name": name, "dtype": type.dtype, "shape": type.shape, "stack": stack}, loc=site.loc
+        )
     except LimitError as error:
         site.too_large(error)
     return made

@@ -140,7 +140,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         docs = [t for t in tops if isinstance(t, s.Bare)]
         rest = tuple(t for t in tops if not isinstance(t, s.Bare))
         for stray in [d for d in docs if d is not tops[0]]:
-            self._fault("E0009", "a string stands here alone", stray.at, "comments start with `#`; a doc string comes first")
+            self._fault(
+                "E0009", "a string stands here alone", stray.at, "comments start with `#`; a doc string comes first"
+            )
         return s.ModuleText(self.file, _doc(docs[:1]), rest)
 
     def docline(self, meta: Meta, text: s.Literal) -> s.Bare:
@@ -185,7 +187,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         given, several = results or (None, False)
         doc = _doc(body[:1])
         rest = body[1:] if doc or (body and _is_doc(body[0])) else body
-        return s.FnDecl((start, max(colon, start)), kind, str(name), _token_at(name), formals or (), given, several, doc, rest)
+        return s.FnDecl(
+            (start, max(colon, start)), kind, str(name), _token_at(name), formals or (), given, several, doc, rest
+        )
 
     def formals(self, meta: Meta, *formals: s.Formal) -> tuple[s.Formal, ...]:
         return formals

@@ -251,7 +251,9 @@ def type_of(site: Site, written: TypeOf, lookup: Lookup, evaluate: Evaluate) -> 
         help = f"did you mean `{near}`?" if near else f"the dtypes are {', '.join(DTYPES)}"
         site.fail("E0107", f"`{written.name}` is not a dtype", help=help, at=name_at)
     if written.dims is None:
-        site.fail("E0107", f"`{written.name}` has no dims", help=f"a scalar tensor is `{written.name}[]`", at=written.at)
+        site.fail(
+            "E0107", f"`{written.name}` has no dims", help=f"a scalar tensor is `{written.name}[]`", at=written.at
+        )
     shape: list[int] = []
     for dim in written.dims:
         got = lookup(dim.name, dim.at) if isinstance(dim, Spread) else evaluate(dim)

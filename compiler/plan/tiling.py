@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
-from ..graph import OPS, Attr, Builder, Graph, Node, TensorType
+from ..graph import OPS, Builder, Graph, Node, TensorType
 
 Axis = tuple[int, int]
 
@@ -148,7 +148,7 @@ def retile(body: Graph, cuts: Tiling, steps: Mapping[int, int]) -> Graph:
     for node in body.nodes:
         types = tuple(_tile_type(v, t, cuts, steps) for v, t in zip(node.outs, node.types, strict=True))
         args = [names[a] for a in node.args]
-        attrs = _tile_attrs(node, types[0], body)
+        attrs = OPS[node.op].recut(dict(node.attrs), tuple(body.types[a] for a in node.args), node.types, types)
         outs = b.add(node.op, args, attrs, regions=node.regions, loc=node.loc)
         assert tuple(b.types[v] for v in outs) == types, (node.op, types, [str(b.types[v]) for v in outs])
         names.update(zip(node.outs, outs, strict=True))
@@ -165,18 +165,3 @@ def tile_extent(value: int, axis: int, extent: int, cuts: Tiling, steps: Mapping
     if index is None or index not in steps:
         return extent
     return cuts.classes[index].scales[value, axis] * steps[index]
-
-
-def _tile_attrs(node: Node, new: TensorType, body: Graph) -> dict[str, Attr]:
-    attrs = dict(node.attrs)
-    if node.op in ("broadcast", "reshape", "full", "iota", "input", "param"):
-        attrs["shape"] = new.shape
-    if node.op == "slice":
-        old = body.types[node.args[0]].shape
-        stops, starts = attrs["stops"], attrs["starts"]
-        assert isinstance(stops, tuple) and isinstance(starts, tuple)
-        # An axis kept whole shrinks with its tile; a sliced axis is never cut.
-        attrs["stops"] = tuple(
-            new.shape[i] if node.type.shape[i] == old[i] else stop for i, stop in enumerate(stops)
-        )
-    return attrs

@@ -28,7 +28,9 @@ Kind = Literal["tested", "refuted", "ill_typed", "vacuous", "unknown_op", "skipp
 SAMPLES = 32  # for each direction and operand count of a rule
 ATTEMPTS = 40  # draws for each sample wanted, before giving up
 # Further classes that a refuted rule might be right under, least first.
-_WEAKER = (("nosz",), ("nonan",), ("nosz", "nonan"), ("reassoc",), ("reassoc", "nonan"), ("approx",), ("approx", "nonan"))
+_WEAKER = (
+    ("nosz",), ("nonan",), ("nosz", "nonan"), ("reassoc",), ("reassoc", "nonan"), ("approx",), ("approx", "nonan"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,4 +249,5 @@ def show_verdicts(verdicts: Iterable[Verdict]) -> str:
 def _line(v: Verdict) -> str:
     if v.kind == "skipped":
         return f"{v.rule.name}: not checked, it is for {v.rule.target}"
-    return f"{v.rule.name}: holds on {v.samples} samples ({', '.join(f'{n} {d}' for d, n in v.counts.items()) or 'no operands'})"
+    counts = ", ".join(f"{n} {d}" for d, n in v.counts.items()) or "no operands"
+    return f"{v.rule.name}: holds on {v.samples} samples ({counts})"

@@ -1,10 +1,10 @@
 """Whether two sides of a rule agree on a sample, by the class of the rule.
 
-Two tiers. *Exact*: small whole numbers, floats computed in f64, so ring identities hold to the bit and any difference is
-the rule's. *IEEE*: the dtypes' own arithmetic, with NaN, infinities, zeros of both signs, denormals and extremes mixed
-in. @exact asks for equal bits (any NaN is any NaN), @nosz lets zeros change sign, @nonan leaves out NaN and infinities,
-as data and on the way. @reassoc lets finite results differ by rounding and overflow, but a NaN must still come through;
-@approx the same with a wider tolerance. Must not know rules' syntax.
+Two tiers. *Exact*: small whole numbers, floats computed in f64, so ring identities hold to the bit and any difference
+is the rule's. *IEEE*: the dtypes' own arithmetic, with NaN, infinities, zeros of both signs, denormals and extremes
+mixed in. @exact asks for equal bits (any NaN is any NaN), @nosz lets zeros change sign, @nonan leaves out NaN and
+infinities, as data and on the way. @reassoc lets finite results differ by rounding and overflow, but a NaN must still
+come through; @approx the same with a wider tolerance. Must not know rules' syntax.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..graph import Context, Contraction, DType, NDArray, TensorType
@@ -109,12 +110,14 @@ def _ints(rng: np.random.Generator, d: DType, shape: tuple[int, ...], tier: str)
 
 
 def _specials(d: DType, finite: bool) -> list[float]:
-    import ml_dtypes
-
-    info: Any = ml_dtypes.finfo(d.numpy)
+    info = _finfo(d)
     numbers = [0.0, -0.0, 1.0, -1.0, float(info.smallest_subnormal), float(info.tiny)]
     # Near overflow a class that excludes infinities would exclude nearly every draw.
-    return numbers if finite else [*numbers, float("nan"), float("inf"), float("-inf"), float(info.max), float(info.min)]
+    return numbers if finite else [*numbers, np.nan, np.inf, -np.inf, float(info.max), float(info.min)]
+
+
+def _finfo(d: DType) -> Any:
+    return ml_dtypes.finfo(d.numpy)  # pyright: ignore[reportUnknownVariableType]  # its stub leaves NumPy's half open
 
 
 # ---- comparing -----------------------------------------------------------------------------------
@@ -168,13 +171,11 @@ def _close(left: NDArray, right: NDArray, tolerance: float) -> bool:
 
 def _tolerance(sample: Sample, classes: frozenset[str], tier: str, values: Mapping[int, NDArray]) -> float:
     """Absolute error allowed: relative to the largest finite float on the way, at the coarsest dtype on the way."""
-    import ml_dtypes
-
     types = sample.graph.types
     floats = [v for v, t in types.items() if t.dtype.is_float]
     magnitudes = [np.abs(_f64(values[v])) for v in floats]
     scale = max((float(np.max(m[np.isfinite(m)], initial=0.0)) for m in magnitudes), default=0.0)
-    eps = max((float(ml_dtypes.finfo(types[v].dtype.numpy).eps) for v in floats), default=0.0)
+    eps = max((float(_finfo(types[v].dtype).eps) for v in floats), default=0.0)
     relative = REASSOC_ULPS * eps / 2
     if "approx" in classes:  # in the exact tier too: the constants of such a rule may be rounded
         return scale * max(relative, APPROX_RELATIVE)

@@ -93,6 +93,7 @@ class _Search:
         self.forms = [lower(f, i, store.op_id) for i, f in enumerate(reachable(forms, store))]
         self.waiting: list[list[tuple[int, ...]]] = [[] for _ in self.forms]
         self.maybe: list[dict[tuple[int, ...], None]] = [{} for _ in self.forms]
+        self.learned = 0
         self.seen: list[set[tuple[int, ...]]] = [set() for _ in self.forms]
         self.run_text("\n".join((head, *(f.text for f in self.forms))))
 
@@ -147,6 +148,7 @@ class _Search:
         """Runs the joins of the rules that have nothing waiting, and queues their new matches in order."""
         ready = [f for f in self.forms if not self.waiting[f.index]]
         self.run_text(f"(run-schedule (seq {' '.join(f'(run {f.ruleset})' for f in ready)}))")
+        learned, self.learned = self.learned != self.store.learned, self.store.learned
         functions = self.eg.freeze().functions
         for f in ready:
             width = len(f.classes)
@@ -154,8 +156,9 @@ class _Search:
             for row in functions[f.relation].rows:
                 classes = (self.class_of[v] for v in row.inputs[:width])
                 rows.add((*classes, *map(self.eg.value_to_i64, row.inputs[width:])))
-            rows |= set(self.maybe[f.index])
-            self.maybe[f.index] = {}
+            if learned:
+                rows |= set(self.maybe[f.index])
+                self.maybe[f.index] = {}
             self.waiting[f.index] = sorted(rows)
         self.run_text("(run-schedule (run Clear))")
 
@@ -221,7 +224,10 @@ class _Search:
         attr_ids = dict(zip(f.attrs, key[width:], strict=False))
         op_ids = dict(zip(f.ops, key[width + len(f.attrs) :], strict=True))
         heads = tuple(
-            OpHead(self.store.op_names[op_ids[i]] if n.variable else n.op, self.store.attrs[attr_ids[i]][0] if i in attr_ids else ())
+            OpHead(
+                self.store.op_names[op_ids[i]] if n.variable else n.op,
+                self.store.attrs[attr_ids[i]][0] if i in attr_ids else (),
+            )
             for i, n in enumerate(nodes)
         )
         return Match(tensors, heads)
@@ -321,7 +327,8 @@ def read_back(graph: Graph, store: Store, values: dict[int, int], search: Search
         queue += [a for n in classes[top].nodes for a in n.args if a not in classes]
     ordered = dict(sorted(classes.items()))
     roots = tuple(store.find(values[v]) for v in graph.outputs)
-    return Saturated(graph.name, ordered, roots, {v: store.find(h) for v, h in values.items()}, graph.output_names, search)
+    found = {v: store.find(h) for v, h in values.items()}
+    return Saturated(graph.name, ordered, roots, found, graph.output_names, search)
 
 
 def _read_class(store: Store, top: int, handles: list[int]) -> EClass:

@@ -13,7 +13,21 @@ from ..graph import OPS, Composites
 from ..graph.ops import AttrSpec
 from .functions import FUNCTIONS
 from .syntax import (
-    Binary, Call, Cut, Expr, Index, Lit, Name, Root, Rule, Star, Tup, Typed, TypePattern, Unary, walk,
+    Binary,
+    Call,
+    Cut,
+    Expr,
+    Index,
+    Lit,
+    Name,
+    Root,
+    Rule,
+    Star,
+    Tup,
+    Typed,
+    TypePattern,
+    Unary,
+    walk,
 )
 
 # Operand counts that a star stands for: those of the elementwise ops, and for ops of any count (concat) up to four.
@@ -97,8 +111,9 @@ def _form(rule: Rule, left: tuple[Root, ...], right: tuple[Root, ...], back: boo
 
 def _on_tensors(e: Expr, variables: Collection[str]) -> bool:
     """Whether `e` asks only what class a variable is."""
-    asks = isinstance(e, Call) and e.fn in ("before", "is_const", "is_param", "is_written")
-    return asks and all(isinstance(a, Name) and a.id in variables for a in e.args)
+    if not isinstance(e, Call) or e.fn not in ("before", "is_const", "is_param", "is_written"):
+        return False
+    return all(isinstance(a, Name) and a.id in variables for a in e.args)
 
 
 class _Flattener:

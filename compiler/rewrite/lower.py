@@ -69,7 +69,9 @@ def lower(form: Form, index: int, op_id: Callable[[str], int]) -> Lowered:
     return Lowered(form, index, "\n".join(lines), classes, attrs, ops)
 
 
-def _atom(i: int, node: PatternOp, swapped: frozenset[int], variables: dict[str, str], op_id: Callable[[str], int]) -> str:
+def _atom(
+    i: int, node: PatternOp, swapped: frozenset[int], variables: dict[str, str], op_id: Callable[[str], int]
+) -> str:
     refs = node.args[::-1] if i in swapped else node.args
     args = " ".join(variables[r.name] if r.name else f"c{r.node}" for r in refs)
     op = f"o{i}" if node.variable else str(op_id(node.op))

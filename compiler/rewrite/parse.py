@@ -4,6 +4,9 @@ A file is cut at the lines that start a rule and each piece is read by itself, s
 checked by `scope`. Must not know egglog, nor what rules do.
 """
 
+# Lark's trees and errors are untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import json
@@ -21,7 +24,22 @@ from lark.tree import Meta
 from ..source import Diagnostic, DiagnosticError, Note, SourceFile, Span, did_you_mean
 from .scope import check_scope
 from .syntax import (
-    CLASSES, Binary, Call, Cut, Expr, Index, Lit, Name, Prefix, Root, Rule, Star, Tup, Typed, TypePattern, Unary,
+    CLASSES,
+    Binary,
+    Call,
+    Cut,
+    Expr,
+    Index,
+    Lit,
+    Name,
+    Prefix,
+    Root,
+    Rule,
+    Star,
+    Tup,
+    Typed,
+    TypePattern,
+    Unary,
 )
 
 # Nested deeper than this is a mistake or an attack: the reader recurses on what it read.
@@ -82,7 +100,7 @@ def _pieces(source: SourceFile, wrong: list[Diagnostic]) -> Iterator[_Piece]:
             span = Span(source, at, at + len(head))
             wrong.append(_syntax(span, "a rule starts with `rule name @class:`; the lines of its body are indented"))
         elif head and start < 0:
-            wrong.append(_syntax(Span(source, at, at + len(head)).file.line_span(source.position(at)[0]), "this line is indented but in no rule"))
+            wrong.append(_syntax(source.line_span(source.position(at)[0]), "this line is indented but in no rule"))
         else:
             comment = [] if not head else comment
         at += len(line)
@@ -125,7 +143,8 @@ def _read(piece: _Piece) -> Rule:
     unknown = [c for c in rule.classes if c not in CLASSES]
     if unknown or not rule.classes:
         message = f"no class is called @{unknown[0]}" if unknown else "a rule says what it may change"
-        help = (unknown and did_you_mean(unknown[0], CLASSES)) or f"classes are {', '.join('@' + c for c in CLASSES)}"
+        near = did_you_mean(unknown[0], CLASSES) if unknown else None
+        help = near or f"classes are {', '.join('@' + c for c in CLASSES)}"
         raise DiagnosticError(Diagnostic("E0303", message, rule.span, help=help))
     return rule
 
@@ -138,7 +157,7 @@ def _refuse_nesting(piece: _Piece) -> None:
         if depth > MAX_NESTING or runs > MAX_NESTING:
             raise DiagnosticError(_syntax(piece.span(i, i + 1), f"nested more than {MAX_NESTING} deep"))
     if len(re.findall(r"[-+*/%]|\bor\b|\band\b|\bnot\b", piece.text)) > 4 * MAX_NESTING:
-        raise DiagnosticError(_syntax(piece.span(0, piece.text.find("\n") % (len(piece.text) + 1)), "a rule of too many operators"))
+        raise DiagnosticError(_syntax(piece.span(0, len(piece.text.split("\n")[0])), "a rule of too many operators"))
 
 
 _WANTED = {

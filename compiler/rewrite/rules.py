@@ -73,7 +73,7 @@ def read_rules(paths: Iterable[Path]) -> list[Rule]:
 
 
 def load_rules(paths: Iterable[Path], numerics: str = "reassoc", disabled: Sequence[str] = ()) -> RuleSet:
-    """The rule set of `paths` at a level of numerics. DiagnosticError as `read_rules`, and for an unknown `disabled`."""
+    """The rules of `paths` at a level of numerics. DiagnosticError as `read_rules`, and for an unknown `disabled`."""
     rules = read_rules(paths)
     names = [r.name for r in rules]
     unknown = [n for n in disabled if n not in names]

@@ -15,10 +15,11 @@ from typing import Any, TypeAlias
 
 from ..graph import DTYPES, OPS, Builder, Composites, DType, Graph, InferError, TensorType
 from ..graph.ops import AttrMap
+from ..graph.ops.movement import ints
 from .forms import Form, PatternOp, Ref
 from .functions import NO_VALUE, Tensor
 from .store import define
-from .syntax import Binary, Call, Expr, Lit, Name, Prefix, TypePattern
+from .syntax import Binary, Call, Expr, Name, Prefix, TypePattern
 from .values import DTYPE_CLASSES, Env, Match, NoMatch, OpHead, bind, build, evaluate, unify
 
 DIMS = (0, 1, 1, 2, 2, 3, 3, 5)
@@ -230,17 +231,19 @@ class Draw:
         b = self.world.builder
         if kind == "full" and value is not None:
             number = evaluate(value, self.env, self.world)
-            out, attrs = b.full(number, t.dtype, t.shape), {"value": number}  # pyright: ignore[reportArgumentType]
+            if not isinstance(number, int | float):
+                raise Reject("not a number")
+            out = b.full(number, t.dtype, t.shape)
+            self.world.nodes[out] = ("full", {"value": number})
         else:
-            out, attrs = (b.param if kind == "param" else b.input)(name, t), {}
-        self.world.nodes[out] = (kind, attrs)
+            out = (b.param if kind == "param" else b.input)(name, t)
+            self.world.nodes[out] = (kind, {})
         return Tensor(out)
 
     def typed(self, pattern: TypePattern, want: TensorType | None) -> TensorType:
         """A type that fits `pattern`, `want` when that does."""
         if pattern.dims is None:
-            shape = want.shape if want else self.base.shape
-            return TensorType(self.dtype(pattern.dtypes, want), shape)
+            return TensorType(self.dtype(pattern.dtypes, want), (want or self.base).shape)
         if want is not None:
             self.learn(pattern.dims, want.shape)
         dtype = self.dtype(pattern.dtypes, want)
@@ -249,7 +252,7 @@ class Draw:
             if isinstance(d, Prefix):
                 if d.name not in self.env:
                     self.env[d.name] = self.shape(self.rng.randint(0, self.most))
-                shape += self.env[d.name]  # pyright: ignore[reportOperatorIssue, reportUnknownMemberType]
+                shape += ints(self.env[d.name])
             else:
                 shape.append(self.dim(d))
         return TensorType(dtype, tuple(shape))
@@ -348,7 +351,7 @@ def _plan_convert(draw: Draw, count: int, want: TensorType | None, chosen: dict[
 
 def _plan_broadcast(draw: Draw, count: int, want: TensorType | None, chosen: dict[str, Any]) -> Wants:
     assert want
-    shape = chosen.setdefault("shape", want.shape)
+    shape = ints(chosen.setdefault("shape", want.shape))
     rank = draw.rng.randint(0, len(shape))
     dims = chosen.setdefault("dims", tuple(sorted(draw.rng.sample(range(len(shape)), rank))))
     return [want.with_shape(1 if draw.rng.random() < 0.15 else shape[d] for d in dims)]
@@ -384,9 +387,9 @@ def _plan_transpose(draw: Draw, count: int, want: TensorType | None, chosen: dic
 def _plan_slice(draw: Draw, count: int, want: TensorType | None, chosen: dict[str, Any]) -> Wants:
     assert want
     if "starts" in chosen:
-        return [want.with_shape(stop + draw.rng.randint(0, 2) for stop in chosen.get("stops", want.shape))]
+        return [want.with_shape(stop + draw.rng.randint(0, 2) for stop in ints(chosen.get("stops", want.shape)))]
     steps = chosen.setdefault("steps", tuple(draw.rng.choice((1, 1, 1, 2)) for _ in want.shape))
-    starts = chosen.setdefault("starts", tuple(draw.rng.choice((0, 0, 1, 2)) for _ in want.shape))
+    starts = ints(chosen.setdefault("starts", tuple(draw.rng.choice((0, 0, 1, 2)) for _ in want.shape)))
     ends = tuple(a + max(0, (n - 1) * s + 1) for a, n, s in zip(starts, want.shape, steps, strict=True))
     stops = chosen.setdefault("stops", ends)
     return [want.with_shape(stop + draw.rng.choice((0, 0, 1, 2)) for stop in stops)]
@@ -396,7 +399,7 @@ def _plan_concat(draw: Draw, count: int, want: TensorType | None, chosen: dict[s
     assert want
     if not want.rank:
         want = want.with_shape(draw.shape(draw.rng.randint(1, 3)))
-    axis = chosen.setdefault("axis", draw.rng.randrange(want.rank))
+    axis: int = chosen.setdefault("axis", draw.rng.randrange(want.rank))
     if not 0 <= axis < want.rank:
         raise Reject("axis")
     cuts = sorted(draw.rng.randint(0, want.shape[axis]) for _ in range(count - 1))

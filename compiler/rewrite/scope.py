@@ -98,7 +98,8 @@ def _op_call(e: Call) -> Iterator[Diagnostic]:
     stars = any(isinstance(a, Star) for a in e.args)
     extra = len(e.args) - len(row.operands)
     if not stars and (len(e.args) < len(row.operands) or (not row.variadic and extra > len(row.attrs))):
-        yield _error("E0307", f"{e.fn} takes {len(row.operands)} operands ({', '.join(row.operands)}), got {len(e.args)}", e.span)
+        takes = f"{len(row.operands)} operands ({', '.join(row.operands)})"
+        yield _error("E0307", f"{e.fn} takes {takes}, got {len(e.args)}", e.span)
     names = [s.name for s in row.attrs] + ["axis", "start", "stop"] * (e.fn == "slice")
     for name, _ in e.kwargs:
         if name not in names:
@@ -109,7 +110,9 @@ def _op_call(e: Call) -> Iterator[Diagnostic]:
 def _scalar_calls(e: Expr) -> Iterator[Diagnostic]:
     for x in walk(e):
         if isinstance(x, Call) and x.fn not in FUNCTIONS and x.fn != "not":
-            what = f"{x.fn} is an op; its result is a tensor, not a number" if x.fn in OPS else f"no function is called {x.fn}"
+            what = f"no function is called {x.fn}"
+            if x.fn in OPS:
+                what = f"{x.fn} is an op; its result is a tensor, not a number"
             yield _error("E0304", what, x.span, did_you_mean(x.fn, FUNCTIONS))
         if isinstance(x, Typed):
             yield _error("E0306", "a type can be given to operands only", x.span)

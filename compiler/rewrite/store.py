@@ -50,6 +50,7 @@ class Store:
         self.op_names: list[str] = []
         self.attrs: list[tuple[Attrs, tuple[Graph, ...]]] = []
         self.written = 0  # handles below this are the model as written
+        self.learned = 0  # counts what became known of classes: a condition that failed may now hold
         self._attr_ids: dict[Key, int] = {}
         self._regions: dict[int, tuple[Graph, Key]] = {}
         self._parent: list[int] = []
@@ -114,6 +115,8 @@ class Store:
 
     def _join(self, low: int, high: int) -> None:
         self._parent[high] = low
+        self.learned += self._const[low] != self._const[high] or (low in self._full) != (high in self._full)
+        self.learned += low < self.written <= high
         self._const[low] = self._const[low] or self._const[high]
         if high in self._full:
             self._full.setdefault(low, self._full[high])
@@ -137,6 +140,7 @@ class Store:
                 top = self.find(h)
                 if not self._const[top] and e.args and all(self._const[self.find(a)] for a in e.args):
                     self._const[top] = changed = True
+                    self.learned += 1
 
     # ---- adding ----
 
@@ -208,7 +212,7 @@ class Store:
 
 
 class Draft:
-    """Builds a right side without touching the store until `commit`, so that a side that does not fit leaves nothing."""
+    """Builds a right side, touching the store only on `commit`: a side that does not fit leaves nothing."""
 
     def __init__(self, store: Store, rule: str, loc: str) -> None:
         self.store, self.rule, self.loc = store, rule, loc
@@ -258,14 +262,16 @@ class Draft:
         return handles
 
 
-def define(op: str, types: tuple[TensorType, ...], attrs: AttrMap, composites: Composites) -> tuple[Attrs, tuple[Graph, ...]]:
+def define(
+    op: str, types: tuple[TensorType, ...], attrs: AttrMap, composites: Composites
+) -> tuple[Attrs, tuple[Graph, ...]]:
     """Complete attributes of an op to be made, and the definition when it is a composite. InferError when unknown."""
     if op in OPS:
         return make_attrs(complete_attrs(OPS[op], attrs)), ()
     row = composites.get(op)
     if row is None:
         raise InferError(f"no op is called {op}")
-    full = {s.name: attrs[s.name] if s.name in attrs else s.default for s in row.attrs}
+    full = {s.name: attrs.get(s.name, s.default) for s in row.attrs}  # pyright: ignore[reportArgumentType]
     missing = [k for k, v in full.items() if v is object]
     if missing or len(types) != len(row.operands):
         raise InferError(f"{op} lacks {', '.join(missing)}" if missing else f"{op} takes {len(row.operands)} operands")

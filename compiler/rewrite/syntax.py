@@ -179,7 +179,10 @@ def _root(root: Root) -> str:
     return f"{root.name} = {show_expr(root.expr)}" if root.name else show_expr(root.expr)
 
 
-_LEVELS = {"or": 1, "and": 2, "not": 3, "==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6}
+_LEVELS = {
+    "or": 1, "and": 2, "not": 3, "==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "+": 5, "-": 5, "*": 6, "/": 6,
+    "//": 6, "%": 6,
+}
 
 
 def show_expr(e: Expr, level: int = 0) -> str:

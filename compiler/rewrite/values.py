@@ -16,7 +16,7 @@ from .forms import Form, PatternOp, operand_count, positional_attrs
 from .functions import FUNCTIONS, NO_VALUE, Facts, Tensor, equal, put
 from .syntax import Binary, Call, Cut, Expr, Index, Lit, Name, Prefix, Star, Tup, TypePattern, Unary
 
-Value: TypeAlias = "int | float | str | bool | None | DType | Array | Tensor | OpHead | tuple[Value, ...]"
+Value: TypeAlias = "int | float | str | bool | DType | Array | Tensor | OpHead | tuple[Value, ...] | None"
 Env: TypeAlias = dict[str, Value]
 
 # Facts that may yet become true: a condition that failed for want of one is asked again.

@@ -72,6 +72,7 @@ class _Place:
 
     view: View
     low: int
+    high: int
     array: NDArray
     written: NDArray
     # Bytes once written stay so: neither needs a second look.
@@ -285,11 +286,12 @@ class _Machine:
         return place
 
     def shared(self, a: _Place, b: _Place) -> bool:
-        return a.view.memory == b.view.memory and share_bytes(a.low, a.view, b.low, b.view)
+        if a.low >= b.high or b.low >= a.high or a.view.memory != b.view.memory:
+            return False
+        return share_bytes(a.low, a.view, b.low, b.view)
 
     def told(self, place: _Place) -> str:
-        high = place.low + view_extent(place.view).length
-        return f"{place.view.memory}[{place.low}..{high - 1}]"
+        return f"{place.view.memory}[{place.low}..{place.high - 1}]"
 
     def place(self, view: View) -> _Place:
         """`view` where the loops stand now."""
@@ -310,7 +312,7 @@ class _Machine:
             self.hazard("E0904", f"{view.memory}[{low}..{high - 1}] lies in no buffer")
         size = view.dtype.numpy.itemsize
         if high == low:
-            return _Place(view, low, np.zeros(view.shape, view.dtype.numpy), np.ones(0, np.bool_))
+            return _Place(view, low, low, np.zeros(view.shape, view.dtype.numpy), np.ones(0, np.bool_))
         array = np.ndarray(view.shape, view.dtype.numpy, memory.data.data, low, view.strides)
         written = np.ndarray((*view.shape, size), np.bool_, memory.written.data, low, (*view.strides, 1))
-        return _Place(View(view.memory, Address(low), view.dtype, view.shape, view.strides), low, array, written)
+        return _Place(View(view.memory, Address(low), view.dtype, view.shape, view.strides), low, high, array, written)

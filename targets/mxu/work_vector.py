@@ -67,14 +67,19 @@ def vregs(shape: Shape, bits: int, chip: Chip) -> int:
 _CLASS: dict[str, OpClass] = {
     "sign": "sign", "floor": "round", "ceil": "round", "round": "round", "exp": "exp", "expm1": "expm1", "log": "log",
     "log1p": "log1p", "sqrt": "sqrt", "rsqrt": "rsqrt", "tanh": "tanh", "erf": "erf", "sin": "sin", "cos": "cos",
-    "pow": "pow", "convert": "convert", "div": "div", "rem": "rem",
+    "pow": "pow", "convert": "convert", "div": "div", "rem": "rem", "round_away": "round", "reduce_precision": "round",
+    # Functions without a figure of their own count as the one whose work is like theirs.
+    "exp2": "exp", "log2": "log", "logistic": "expm1", "erfc": "erf", "sinh": "pow", "cosh": "pow", "asinh": "pow",
+    "acosh": "pow", "atanh": "pow", "cbrt": "pow",
 }  # fmt: skip
 
 
 def op_class(op: str, dtype: DType) -> OpClass:
     """The class of an elementwise op on operands of `dtype`."""
-    found = _CLASS.get(op, "simple")
-    return "int_div" if found in ("div", "rem") and not dtype.is_float else found
+    costly = op in OPS and OPS[op].cost == "transcendental"
+    # What is not listed has a range reduction and a long polynomial, as sine has.
+    found = _CLASS.get(op, "sin" if costly else "simple")
+    return "int_div" if found in ("div", "rem", "pow") and not dtype.is_float else found
 
 
 @dataclass(slots=True)
@@ -448,24 +453,58 @@ def _conv(b: _Body, node: Node, args: list[_Value]) -> None:
 
 
 def _loop(b: _Body, node: Node, args: list[_Value]) -> None:
-    n = node.attr("n")
+    """Rounds depend on one another: each waits for the last one's results."""
+    n = node.attr("n") if node.op == "loop" else node.attr("trips")
     assert isinstance(n, int)
-    one = body_work(node.regions[0], b.chip)
-    b.load += one.load * n
-    b.store += one.store * n
-    b.alu += one.alu * n
-    b.eup += one.eup * n
-    b.xlu += one.xlu * n
-    # Rounds depend on one another: each waits for the last one's results.
-    b.scalar += n * (one.scalar + one.latency + b.chip.issue.loop_cycles)
+    _regions(b, [body_work(r, b.chip) for r in node.regions], max(n, 1) if node.op == "while" else n)
+    _from_regions(b, node, args)
+
+
+def _cond(b: _Body, node: Node, args: list[_Value]) -> None:
+    """Either branch may run: the longer one is charged."""
+    works = [body_work(r, b.chip) for r in node.regions]
+    _regions(b, [max(works, key=lambda w: (w.alu + w.load + w.store + w.xlu, w.scalar, w.latency))], 1)
+    b.scalar += b.chip.issue.vector_to_scalar_cycles
+    _from_regions(b, node, args)
+
+
+def _regions(b: _Body, works: list[Work], n: int) -> None:
+    for one in works:
+        b.load += one.load * n
+        b.store += one.store * n
+        b.alu += one.alu * n
+        b.eup += one.eup * n
+        b.xlu += one.xlu * n
+        b.scalar += n * (one.scalar + one.latency)
+    b.scalar += n * b.chip.issue.loop_cycles
+
+
+def _from_regions(b: _Body, node: Node, args: list[_Value]) -> None:
     b.streams = False
+    b.put(node, level=b.read(args) + 1, stored=True)
+
+
+def _bitcast(b: _Body, node: Node, args: list[_Value]) -> None:
+    (x,) = args
+    if x.type.dtype.bits == node.types[0].dtype.bits:
+        _alias(b, node, x, x.layout, x.level)
+        return
     level = b.read(args)
-    made = b.put(node, level=level + 1, stored=True)
-    assert made.stored
+    b.cross(2 * max(b.count(x), vregs(node.types[0].shape, 32, b.chip)), b.chip.xlu.rotate_latency_cycles, "relayout")
+    b.barrier(node, level)
+
+
+def _dynamic(b: _Body, node: Node, args: list[_Value]) -> None:
+    """A slice at addresses that the scalar core computes; an update goes over all of its result."""
+    level = b.read(args)
+    b.scalar += b.chip.issue.vector_to_scalar_cycles
+    b.streams = False
+    b.rotate(vregs(node.types[0].shape, 32, b.chip))
+    b.barrier(node, level)
 
 
 def _other(b: _Body, node: Node, args: list[_Value]) -> None:
-    """Nothing known: element by element."""
+    """Nothing known (sorting, scattering, random bits): element by element."""
     level = b.read(args)
     b.scalar += sum(t.size for t in node.types) * b.chip.vector.scalar_cycles_per_element
     b.streams = False
@@ -476,7 +515,8 @@ _HANDLERS: dict[str, Callable[[_Body, Node, list[_Value]], None]] = {
     "input": _leaf, "param": _leaf, "constant": _leaf, "full": _full, "iota": _iota, "broadcast": _broadcast,
     "reshape": _reshape, "transpose": _transpose, "slice": _slice, "concat": _concat, "pad": _pad,
     "reverse": _reverse, "take": _take, "argmax": _reduce, "reduce_window": _window, "matmul": _matmul,
-    "conv": _conv, "loop": _loop,
+    "conv": _conv, "loop": _loop, "while": _loop, "cond": _cond, "bitcast_convert": _bitcast,
+    "dynamic_slice": _dynamic, "dynamic_update_slice": _dynamic,
     **{f"reduce_{k}": _reduce for k in ("sum", "prod", "max", "min", "and", "or")},
 }  # fmt: skip
 

@@ -22,11 +22,18 @@ def blocks() -> Iterator[tuple[int, str, str, str]]:
     found = [(m.start(), m[1], bool(m[2]), m[3]) for m in _BLOCK.finditer(TEXT)]
     for at, (start, language, is_error, text) in enumerate(found):
         if language == "tdsl":
-            yield TEXT.count("\n", 0, start) + 1, "error" if is_error else "ok", text, found[at + 1][3] if is_error else ""
+            yield (
+                TEXT.count("\n", 0, start) + 1,
+                "error" if is_error else "ok",
+                text,
+                found[at + 1][3] if is_error else "",
+            )
 
 
 @pytest.mark.parametrize(("line", "kind", "text", "said"), [pytest.param(*b, id=f"line {b[0]}") for b in blocks()])
-def test_every_file_does_what_is_said(line: int, kind: str, text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_file_does_what_is_said(
+    line: int, kind: str, text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     if kind == "ok":
         load_text(Path(), text)

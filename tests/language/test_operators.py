@@ -18,7 +18,15 @@ def ints(*shape: int) -> np.ndarray:
     return RANDOM.integers(-7, 8, shape).astype(np.int32)
 
 
-SHAPES = [((3, 5), (5,)), ((3, 1), (1, 5)), ((2, 1, 3), (4, 1)), ((), (3,)), ((0, 3), (1,)), ((0, 1), (1, 4)), ((1,), (1, 1))]
+SHAPES = [
+    ((3, 5), (5,)),
+    ((3, 1), (1, 5)),
+    ((2, 1, 3), (4, 1)),
+    ((), (3,)),
+    ((0, 3), (1,)),
+    ((0, 1), (1, 4)),
+    ((1,), (1, 1)),
+]
 
 
 @pytest.mark.parametrize("shapes", SHAPES)
@@ -95,7 +103,12 @@ def test_every_slice_of_a_small_axis(tmp_path: Path) -> None:
 
 def test_a_tensor_index_takes_along_its_axis(tmp_path: Path) -> None:
     x, at = floats(4, 3, 5), np.array([[2, 0], [1, 1]], np.int32)
-    for body, want in (("x[at]", x[at]), ("x[:, at]", x[:, at]), ("x[..., at]", x[..., at]), ("x[1:, at, none]", x[1:, at][:, :, :, None])):
+    for body, want in (
+        ("x[at]", x[at]),
+        ("x[:, at]", x[:, at]),
+        ("x[..., at]", x[..., at]),
+        ("x[1:, at, none]", x[1:, at][:, :, :, None]),
+    ):
         np.testing.assert_array_equal(compute(tmp_path, body, want, x=x, at=at), want, body)
 
 
@@ -161,5 +174,7 @@ def test_convolution_and_pooling(tmp_path: Path) -> None:
         want[:, o, i, j] = (patch * w[o]).sum((1, 2, 3))
     got = compute(tmp_path, "conv(x, w, stride=2, pad=1, groups=2)", want, x=x, w=w)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
-    top = np.stack([np.stack([x[:, :, i : i + 2, j : j + 2].max((2, 3)) for j in range(4)], -1) for i in range(0, 5, 1)], 2)
+    top = np.stack(
+        [np.stack([x[:, :, i : i + 2, j : j + 2].max((2, 3)) for j in range(4)], -1) for i in range(0, 5, 1)], 2
+    )
     np.testing.assert_array_equal(compute(tmp_path, "max_pool(x, 2, stride=1)", top, x=x), top)

@@ -19,7 +19,9 @@ def floats(*shape: int) -> np.ndarray:
     return RANDOM.standard_normal(shape).astype(np.float32)
 
 
-def nn(folder: Path, body: str, like: np.ndarray, params: Mapping[str, np.ndarray] | None = None, **inputs: np.ndarray) -> np.ndarray:
+def nn(
+    folder: Path, body: str, like: np.ndarray, params: Mapping[str, np.ndarray] | None = None, **inputs: np.ndarray
+) -> np.ndarray:
     return compute(folder, body, np.asarray(like, np.float32), before="import nn\nimport cnn", params=params, **inputs)
 
 
@@ -176,7 +178,9 @@ def test_masked_mean(tmp_path: Path) -> None:
 
 def test_convolutions(tmp_path: Path) -> None:
     x = floats(2, 3, 5, 4)
-    p = weights(conv__weight=(4, 3, 3, 3), bn__weight=(4,), bn__bias=(4,), bn__running_mean=(4,)) | {"bn.running_var": RANDOM.random(4).astype(np.float32)}
+    p = weights(conv__weight=(4, 3, 3, 3), bn__weight=(4,), bn__bias=(4,), bn__running_mean=(4,)) | {
+        "bn.running_var": RANDOM.random(4).astype(np.float32)
+    }
     padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)]).astype(np.float64)
     conv = np.stack([np.stack([np.einsum("ncij,ocij->no", padded[:, :, i : i + 3, j : j + 3], p["conv.weight"]) for j in range(4)], -1)
                      for i in range(5)], 2)  # fmt: skip
@@ -191,10 +195,14 @@ def test_pooling(tmp_path: Path) -> None:
     pad = [(0, 0), (0, 0), (1, 1), (1, 1)]
     total, count = (np.pad(t, pad) for t in (x, inside))
     cells = [(i, j) for i in range(0, 5, 2) for j in range(0, 4, 2)]
-    means = [total[..., i : i + 3, j : j + 3].sum((2, 3)) / count[..., i : i + 3, j : j + 3].sum((2, 3)) for i, j in cells]
+    means = [
+        total[..., i : i + 3, j : j + 3].sum((2, 3)) / count[..., i : i + 3, j : j + 3].sum((2, 3)) for i, j in cells
+    ]
     want = np.stack(means, -1).reshape(1, 2, 3, 2)
     np.testing.assert_allclose(nn(tmp_path, "cnn.avg_pool(x, 3, 2, pad=1)", want, x=x), want, rtol=1e-5)
-    np.testing.assert_allclose(nn(tmp_path, "cnn.global_avg_pool(x)", x.mean((2, 3)), x=x), x.mean((2, 3)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        nn(tmp_path, "cnn.global_avg_pool(x)", x.mean((2, 3)), x=x), x.mean((2, 3)), rtol=1e-5, atol=1e-6
+    )
     np.testing.assert_array_equal(nn(tmp_path, "cnn.global_max_pool(x)", x.max((2, 3)), x=x), x.max((2, 3)))
 
 

@@ -43,10 +43,20 @@ def type_text(array: NDArray) -> str:
     return f"{dtype}[{', '.join(map(str, array.shape))}]"
 
 
-def compute(folder: Path, body: str, like: NDArray, /, before: str = "", params: Mapping[str, NDArray] | None = None, **inputs: NDArray) -> NDArray:
+def compute(
+    folder: Path,
+    body: str,
+    like: NDArray,
+    /,
+    before: str = "",
+    params: Mapping[str, NDArray] | None = None,
+    **inputs: NDArray,
+) -> NDArray:
     """What a model with `body` returns; its header says that it is of the type of `like`."""
     formals = ", ".join(f"{name}: {type_text(value)}" for name, value in inputs.items())
     lines = body if "\n" in body or body.startswith("return") else f"return {body}"
-    text = f"{before}\nmodel m({formals}) -> {type_text(np.asarray(like))}:\n" + "".join(f"    {line}\n" for line in lines.split("\n"))
+    text = f"{before}\nmodel m({formals}) -> {type_text(np.asarray(like))}:\n" + "".join(
+        f"    {line}\n" for line in lines.split("\n")
+    )
     (result,) = evaluate(load_text(folder, text).graph, inputs, params)
     return result

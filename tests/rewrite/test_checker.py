@@ -1,5 +1,8 @@
 """The checker refutes what is wrong, says how, and does not pass what it could not try."""
 
+# Graphs and rules as text: broken lines would be harder to read.
+# ruff: noqa: E501
+
 import pytest
 from tdslc.compiler.graph import NO_COMPOSITES, Builder, Composite, Composites
 from tdslc.compiler.rewrite import parse_rules

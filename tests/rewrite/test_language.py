@@ -63,9 +63,10 @@ def test_mistakes(case: Case, golden: Golden) -> None:
     golden.check(case, render_all(caught.value.diagnostics))
 
 
-_WORDS = st.sampled_from(
-    ["rule a @exact:\n", "    ", "neg(x)", " => ", "x", "(", ")", "[", "*", "..B", ",", "where ", "let y = ", "\n", "1", "-", "not ", "for op in view\n"]
-)
+_WORDS = st.sampled_from([
+    "rule a @exact:\n", "    ", "neg(x)", " => ", "x", "(", ")", "[", "*", "..B", ",", "where ", "let y = ", "\n", "1",
+    "-", "not ", "for op in view\n",
+])
 
 
 @given(st.lists(_WORDS, max_size=30).map("".join))
@@ -100,7 +101,11 @@ def test_disabled_rules_are_off_and_must_exist() -> None:
 
 
 def test_the_digest_sees_rules_and_not_comments(tmp_path) -> None:
-    texts = ["rule a @exact:\n    neg(neg(x)) => x\n", "# why\nrule a @exact:\n  neg( neg(x) )  =>\n  x\n", "rule a @exact:\n    abs(neg(x)) => x\n"]
+    texts = [
+        "rule a @exact:\n    neg(neg(x)) => x\n",
+        "# why\nrule a @exact:\n  neg( neg(x) )  =>\n  x\n",
+        "rule a @exact:\n    abs(neg(x)) => x\n",
+    ]
     digests = []
     for i, text in enumerate(texts):
         path = tmp_path / f"{i}.rules"

@@ -1,5 +1,8 @@
 """Saturation: what is reached, that it is equal, and that it ends."""
 
+# Graphs and rules as text: broken lines would be harder to read.
+# ruff: noqa: E501
+
 import os
 import random
 import subprocess
@@ -10,7 +13,16 @@ import numpy as np
 import pytest
 from layers import transformer_layer, weights
 from tdslc.compiler.graph import (
-    NO_COMPOSITES, Builder, Graph, NDArray, TensorType, dtype, evaluate, infer, parse, verify,
+    NO_COMPOSITES,
+    Builder,
+    Graph,
+    NDArray,
+    TensorType,
+    dtype,
+    evaluate,
+    infer,
+    parse,
+    verify,
 )
 from tdslc.compiler.rewrite import Budget, RuleSet, Saturated, builtin_rules, load_rules, parse_rules, saturate
 from tdslc.compiler.rewrite.store import attr_key

@@ -103,7 +103,8 @@ w.saturate(transformer_layer(dtype("f32")), load_rules(builtin_rules()), NO_COMP
 
 def test_ctrl_c_ends_both() -> None:
     code = textwrap.dedent(_CTRL_C.format(tests=os.path.dirname(os.path.dirname(__file__))))
-    run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    pipe = subprocess.PIPE
+    run = subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe, text=True, start_new_session=True)
     out, err = run.communicate(timeout=60)
     assert "KeyboardInterrupt" in err
     assert gone(int(out.split()[0]))

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from mxu_programs import BF16, F32, dense, programs
 from tdslc.targets.mxu.chip import load
 from tdslc.targets.mxu.isa import Address, Condition, DmaStart, DmaWait, KernelBlock, Loop, Mul, MxuProgram, Pop, Push, Term, When
@@ -16,7 +16,7 @@ def same(program: MxuProgram) -> None:
     assert replace(fast, notes=()) == replace(full, notes=())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(programs())
 def test_jumps_equal_full_replay(program: MxuProgram) -> None:
     same(program)

@@ -5,7 +5,7 @@ Knows types and NumPy. Must not know the parser, egglog or any target: they read
 
 from __future__ import annotations
 
-from . import contract, control, elementwise, movement
+from . import bits, contract, control, elementwise, indexing, movement, ordering, random, special, windows
 from .row import (
     Attr,
     AttrMap,
@@ -21,9 +21,9 @@ from .row import (
     whole_axes,
 )
 
-OPS: dict[str, Op] = {
-    row.name: row for row in (*elementwise.ROWS, *movement.ROWS, *contract.ROWS, *control.ROWS)
-}
+_FAMILIES = (elementwise, special, bits, movement, indexing, contract, windows, ordering, control, random)
+
+OPS: dict[str, Op] = {row.name: row for family in _FAMILIES for row in family.ROWS}
 
 LEAVES = frozenset(("input", "param", "constant", "full", "iota"))
 

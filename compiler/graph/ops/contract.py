@@ -1,4 +1,4 @@
-"""Contractions and reductions: matmul, conv, reduce_*, argmax, reduce_window.
+"""Contractions and reductions: matmul, conv, reduce_*, reduce_window.
 
 A matmul's or convolution's accumulation is the target's (`Context.contraction`). A sum of floats
 accumulates in f64 over its axes laid last and contiguous and is rounded at the end, so that a result
@@ -34,8 +34,8 @@ from .row import (
 
 def _infer_matmul(args: Types, attrs: AttrMap) -> Types | str:
     a, b = args
-    if a.dtype != b.dtype:
-        return f"operands must have one dtype, got {a} and {b}"
+    if not _multiply(a.dtype, b.dtype):
+        return f"operands must have one dtype, or be i8 and u8, got {a} and {b}"
     if a.rank < 2 or b.rank < 2:
         return f"operands need at least two axes, got {a} and {b}"
     if a.shape[-1] != b.shape[-2]:
@@ -44,10 +44,25 @@ def _infer_matmul(args: Types, attrs: AttrMap) -> Types | str:
         return f"batch dimensions differ in {a} @ {b}"
     if attrs["precision"] not in ("highest", "high", "default"):
         return f"precision must be highest, high or default, got {attrs['precision']}"
-    out = attrs["dtype"] or a.dtype
-    if not isinstance(out, DType) or out.kind != a.dtype.kind or out.bits < a.dtype.bits:
-        return f"a product of {a.dtype} cannot be stored as {out}"
-    return (TensorType(out, (*a.shape[:-1], b.shape[-1])),)
+    out = _product_dtype(a.dtype, b.dtype, attrs)
+    return out if isinstance(out, str) else (TensorType(out, (*a.shape[:-1], b.shape[-1])),)
+
+
+def _multiply(a: DType, b: DType) -> bool:
+    """Whether the two multiply: they are one, or 8-bit integers of either sign."""
+    return a == b or (a.is_int and b.is_int and a.bits == b.bits == 8)
+
+
+def _product_dtype(a: DType, b: DType, attrs: AttrMap) -> DType | str:
+    """The result's dtype: as wide as the operands at least, and signed where an operand is, or the reason as text."""
+    if attrs["dtype"] is None and a != b:
+        return f"a product of {a} and {b} needs a dtype"
+    out = attrs["dtype"] or a
+    signed = "int" in (a.kind, b.kind)
+    fits = isinstance(out, DType) and out.bits >= a.bits and (
+        (out.is_int and (out.kind == "int" or not signed)) if a.is_int else out.kind == a.kind
+    )
+    return out if isinstance(out, DType) and fits else f"a product of {a if a == b else f'{a} and {b}'} cannot be stored as {out}"
 
 
 def _matmul(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
@@ -83,7 +98,8 @@ def _window_attrs(attrs: AttrMap) -> list[tuple[int, ...]]:
     return [ints(attrs[k]) for k in ("strides", "low", "high", "dilations")]
 
 
-def _bad_window(attrs: AttrMap, rank: int) -> str | None:
+def bad_window(attrs: AttrMap, rank: int) -> str | None:
+    """What is wrong with the strides, low, high and dilations of `rank` spatial axes, or None."""
     rows = _window_attrs(attrs)
     if any(len(r) != rank for r in rows):
         return f"strides, low, high and dilations need one entry for each of the {rank} spatial axes"
@@ -96,16 +112,17 @@ def _bad_window(attrs: AttrMap, rank: int) -> str | None:
 def _infer_conv(args: Types, attrs: AttrMap) -> Types | str:
     x, w = args
     groups = attrs["groups"]
-    if x.dtype != w.dtype or x.rank != w.rank or x.rank < 3:
+    if not _multiply(x.dtype, w.dtype) or x.rank != w.rank or x.rank < 3:
         return f"needs x[N, C, …] and w[O, I, …] of one dtype and rank 3 or more, got {x} and {w}"
     if not isinstance(groups, int) or groups < 1 or w.shape[0] % groups or x.shape[1] != w.shape[1] * groups:
         return f"{groups} groups do not fit: x has {x.shape[1]} channels, w is {w}"
-    bad = _bad_window(attrs, x.rank - 2)
+    bad = bad_window(attrs, x.rank - 2)
     if bad:
         return bad
     rows = zip(x.shape[2:], w.shape[2:], *_window_attrs(attrs), strict=True)
     spatial = tuple(window_length(n, k, s, lo, hi, d) for n, k, s, lo, hi, d in rows)
-    return (TensorType(x.dtype, (x.shape[0], w.shape[0], *spatial)),)
+    out = _product_dtype(x.dtype, w.dtype, attrs)
+    return out if isinstance(out, str) else (TensorType(out, (x.shape[0], w.shape[0], *spatial)),)
 
 
 def windows(x: NDArray, window: Sequence[int], attrs: AttrMap, fill: Any) -> NDArray:
@@ -162,9 +179,9 @@ def _infer_window(args: Types, attrs: AttrMap) -> Types | str:
         return f"cannot reduce {x}; needs numbers"
     if x.rank != len(window) + 2:
         return f"window {window} needs an operand [N, C, …] of rank {len(window) + 2}, got {x}"
-    if attrs["op"] not in ("max", "sum"):
-        return f"op must be max or sum, got {attrs['op']}"
-    bad = _bad_window(attrs, len(window))
+    if attrs["op"] not in ("max", "min", "sum", "prod"):
+        return f"op must be max, min, sum or prod, got {attrs['op']}"
+    bad = bad_window(attrs, len(window))
     if bad:
         return bad
     rows = zip(x.shape[2:], window, *_window_attrs(attrs), strict=True)
@@ -173,9 +190,9 @@ def _infer_window(args: Types, attrs: AttrMap) -> Types | str:
 
 def _window(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
     (x,), window, t = args, ints(attrs["window"]), types[0]
-    is_max = attrs["op"] == "max"
-    view = windows(x, window, attrs, extremes(t.dtype)[0] if is_max else 0)
-    return (_fold("max" if is_max else "sum", view, len(window), t.dtype, ctx),)
+    kind, (least, greatest) = str(attrs["op"]), extremes(t.dtype)
+    view = windows(x, window, attrs, {"max": least, "min": greatest, "sum": 0, "prod": 1}[kind])
+    return (_fold(kind, view, len(window), t.dtype, ctx),)
 
 
 def _window_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
@@ -282,33 +299,12 @@ def _without(x: TensorType, axes: tuple[int, ...], kind: AxisKind) -> Axes:
     return Axes(x.shape, kinds, (row,), (tuple(e for e in row if e.axis not in axes),))
 
 
-def _infer_argmax(args: Types, attrs: AttrMap) -> Types | str:
-    (x,), axis = args, attrs["axis"]
-    if not isinstance(axis, int) or not 0 <= axis < x.rank:
-        return f"axis {axis} is not an axis of {x}"
-    if x.shape[axis] == 0:
-        return f"axis {axis} of {x} has no element to choose"
-    return (TensorType(I32, (*x.shape[:axis], *x.shape[axis + 1 :])),)
-
-
-def _argmax(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
-    (x,), axis = args, attrs["axis"]
-    assert isinstance(axis, int)
-    comparable = x if x.dtype.kind in "iub" else x.astype(np.float64)  # narrow floats and 4-bit integers, exactly
-    return (np.argmax(comparable, axis).astype(np.int32),)
-
-
-def _argmax_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
-    axis = attrs["axis"]
-    assert isinstance(axis, int)
-    return _without(args[0], (axis,), "whole")
-
-
 _WINDOW = tuple(AttrSpec(n, "ints") for n in ("strides", "low", "high", "dilations"))
 
 ROWS: tuple[Op, ...] = (
     Op(
-        "matmul", "a[..B, M, K] @ b[..B, K, N], or @ b[K, N]; `dtype` is the result's, the operands' by default.",
+        "matmul", "a[..B, M, K] @ b[..B, K, N], or @ b[K, N]; `dtype` is the result's, the operands' by default. i8 and u8 "
+        "multiply too.",
         ("a", "b"), _infer_matmul, _matmul, _matmul_axes, "contract",
         (AttrSpec("precision", "str", "highest"), AttrSpec("dtype", "dtype", None)),
         edges="Products and sums in an order and width that is the target's (the reference: f64), rounded to the "
@@ -317,17 +313,16 @@ ROWS: tuple[Op, ...] = (
     Op(
         "conv", "x[N, C, …] convolved with w[O, C/groups, …] (cross-correlation, zero padding).", ("x", "w"),
         _infer_conv, _conv, _conv_axes, "contract",
-        (*_WINDOW, AttrSpec("groups", "int", 1), AttrSpec("precision", "str", "highest")),
+        (*_WINDOW, AttrSpec("groups", "int", 1), AttrSpec("precision", "str", "highest"), AttrSpec("dtype", "dtype", None)),
         edges="As matmul, K running over channels, then taps in row-major order; padding takes part as zeros, so a NaN "
         "or infinite weight meets them as NaN.",
     ),
     Op(
-        "reduce_window", "The max or sum over windows of the spatial axes of x[N, C, …]; padding is neutral.", ("x",),
+        "reduce_window", "`op`, one of max, min, sum and prod, over windows of the spatial axes of x[N, C, …]; padding is "
+        "neutral.", ("x",),
         _infer_window, _window, _window_axes, "reduce",
         (AttrSpec("op", "str"), AttrSpec("window", "ints"), *_WINDOW),
-        edges="As reduce_max and reduce_sum; a window of padding only is what those give when empty.",
+        edges="As reduce_max and its kin; a window of padding only is what those give when empty.",
     ),
     *map(_reduce, ("sum", "prod", "max", "min", "and", "or")),
-    Op("argmax", "Index of the first greatest element along `axis`.", ("x",), _infer_argmax, _argmax, _argmax_axes,
-       "reduce", (AttrSpec("axis", "int"),), edges="NaN is greatest; -0 = +0. An axis of size 0 is refused."),
 )

@@ -200,7 +200,7 @@ def _gather(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context)
             place[kept.index(a)] = sizes[a]
             at = at + np.arange(sizes[a]).reshape((1,) * len(batch) + tuple(place))
         where.append(at)
-    taken = x[tuple(where)]  # batch axes, then offset axes
+    taken = x[tuple(where)] if where else np.broadcast_to(x, batch)  # batch axes, then offset axes
     order = _interleaved(offset, range(len(batch), taken.ndim), range(len(batch)))
     return (np.transpose(taken, order),)
 

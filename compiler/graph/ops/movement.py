@@ -25,6 +25,7 @@ from .row import (
     Op,
     Types,
     entries,
+    new_shape,
     parallel,
     whole,
     whole_axes,
@@ -49,10 +50,11 @@ def _infer_leaf(args: Types, attrs: AttrMap) -> Types | str:
 
 def _infer_full(args: Types, attrs: AttrMap) -> Types | str:
     got = _infer_leaf(args, attrs)
-    return got if isinstance(got, str) else _bad_value(attrs["value"], got[0].dtype) or got
+    return got if isinstance(got, str) else bad_value(attrs["value"], got[0].dtype) or got
 
 
-def _bad_value(value: object, d: DType) -> str | None:
+def bad_value(value: object, d: DType) -> str | None:
+    """Why `value` cannot be written at `d`, or None."""
     assert isinstance(value, int | float)
     return None if holds(d, value) else f"{value} is not a value of {d}"
 
@@ -84,11 +86,11 @@ def _constant(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Contex
 
 
 def _full(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
-    one = ctx.cast(_scalar(attrs["value"], types[0].dtype), types[0].dtype)
+    one = ctx.cast(scalar(attrs["value"], types[0].dtype), types[0].dtype)
     return (np.broadcast_to(one, types[0].shape),)
 
 
-def _scalar(value: object, d: DType) -> NDArray:
+def scalar(value: object, d: DType) -> NDArray:
     """The number `value` rounded to `d`, as an array without axes."""
     exact = float if d.is_float else np.uint64 if d.kind == "uint" else np.int64
     return rounded(np.asarray(value, exact), d)
@@ -254,6 +256,12 @@ def _slice(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) 
     return (args[0][tuple(map(slice, *_cuts(attrs)))],)
 
 
+def _new_stops(attrs: AttrMap, args: Types, results: Types, new: Types) -> AttrMap:
+    """An axis kept whole shrinks with its tile; a sliced axis is never cut."""
+    rows = zip(args[0].shape, results[0].shape, new[0].shape, ints(attrs["stops"]), strict=True)
+    return {**attrs, "stops": tuple(cut if made == size else stop for size, made, cut, stop in rows)}
+
+
 def _slice_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
     return kept_axes(args, results, lambda i: args[0].shape[i] == results[0].shape[i])
 
@@ -304,13 +312,13 @@ def _infer_pad(args: Types, attrs: AttrMap) -> Types | str:
     (x,), low, high = args, ints(attrs["low"]), ints(attrs["high"])
     if len(low) != x.rank or len(high) != x.rank or min((*low, *high), default=0) < 0:
         return f"low and high need one entry, 0 or more, for each axis of {x}"
-    bad = _bad_value(attrs["value"], x.dtype)
+    bad = bad_value(attrs["value"], x.dtype)
     return bad or (x.with_shape(a + n + b for a, n, b in zip(low, x.shape, high, strict=True)),)
 
 
 def _pad(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
     widths = list(zip(ints(attrs["low"]), ints(attrs["high"]), strict=True))
-    value = ctx.cast(_scalar(attrs["value"], types[0].dtype), types[0].dtype)
+    value = ctx.cast(scalar(attrs["value"], types[0].dtype), types[0].dtype)
     out = np.full(types[0].shape, value, value.dtype)
     out[tuple(slice(a, a + n) for (a, _), n in zip(widths, args[0].shape, strict=True))] = args[0]
     return (out,)
@@ -379,30 +387,33 @@ _CUTS = (AttrSpec("starts", "ints"), AttrSpec("stops", "ints"), AttrSpec("steps"
 
 ROWS: tuple[Op, ...] = (
     Op("input", "A tensor given at run time.", (), _infer_leaf, _unbound, _leaf_axes, "leaf",
-       (AttrSpec("name", "str"), *_TYPE)),
+       (AttrSpec("name", "str"), *_TYPE), recut=new_shape),
     Op(
         "param", "A tensor given when weights bind. With stack = n > 0 axis 0 stacks the n tensors whose names have "
         "'{i}' replaced by 0 … n-1.", (), _infer_leaf, _unbound, _leaf_axes, "leaf",
-        (AttrSpec("name", "str"), *_TYPE, AttrSpec("stack", "int", 0)),
+        (AttrSpec("name", "str"), *_TYPE, AttrSpec("stack", "int", 0)), recut=new_shape,
     ),
     Op("constant", "A literal tensor.", (), _infer_constant, _constant, whole_axes, "leaf",
        (AttrSpec("value", "array"),)),
     Op("full", "One value everywhere.", (), _infer_full, _full, _leaf_axes, "leaf",
        (AttrSpec("value", "number"), *_TYPE),
-       edges="The value is rounded to a float dtype, NaN and -0 included; an integer dtype must hold it exactly."),
+       edges="The value is rounded to a float dtype, NaN and -0 included; an integer dtype must hold it exactly.",
+       recut=new_shape),
     Op("iota", "The index along `axis`.", (), _infer_iota, _iota, _iota_axes, "leaf",
-       (AttrSpec("axis", "int"), *_TYPE), edges="Rounded or wrapped to the dtype; not of bools."),
+       (AttrSpec("axis", "int"), *_TYPE), edges="Rounded or wrapped to the dtype; not of bools.",
+       recut=new_shape),
     Op(
         "broadcast", "Axis i of x becomes axis dims[i] of `shape`; a size-1 axis is repeated.", ("x",),
         _infer_broadcast, _broadcast, _broadcast_axes, "view",
         (AttrSpec("shape", "ints"), AttrSpec("dims", "ints")), _VIEW, "`dims` rise. Size 1 may become 0.",
+        recut=new_shape,
     ),
     Op("reshape", "The same elements in row-major order.", ("x",), _infer_reshape, _reshape, _reshape_axes, "view",
-       (AttrSpec("shape", "ints"),), _VIEW),
+       (AttrSpec("shape", "ints"),), _VIEW, recut=new_shape),
     Op("transpose", "Axis i of the result is axis perm[i] of x.", ("x",), _infer_transpose, _transpose, _transpose_axes,
        "view", (AttrSpec("perm", "ints"),), _VIEW),
     Op("slice", "Elements start, start+step, … below stop of each axis.", ("x",), _infer_slice, _slice, _slice_axes,
-       "view", _CUTS, _VIEW, "0 <= start <= stop <= size and step >= 1, or it is refused."),
+       "view", _CUTS, _VIEW, "0 <= start <= stop <= size and step >= 1, or it is refused.", recut=_new_stops),
     Op("concat", "Operands one after another along `axis`.", ("*xs",), _infer_concat, _concat, _concat_axes, "move",
        (AttrSpec("axis", "int"),)),
     Op("pad", "x with `low` and `high` elements of `value` around each axis.", ("x",), _infer_pad, _pad, _pad_axes,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias, cast
@@ -17,7 +18,7 @@ from . import numbers
 from . import syntax as s
 from . import types as t
 from .convert import array_of, coerce, function_type, known, number, to_code
-from .expressions import evaluate, member_of, truth
+from .expressions import call_function, evaluate, member_of, truth
 from .values import NOTHING, ArrayData, Dsd, Known, Range, Unknown, Value, dtype_of, fail, map_lanes, plain, uniform
 from .world import FUNCTION, FnValue, Frame, Module, Scope
 
@@ -137,7 +138,11 @@ def _as(use: Use, args: list[Arg]) -> Value:
 @register("bitcast", 2)
 def _bitcast(use: Use, args: list[Arg]) -> Value:
     type, value = type_arg(args[0]), args[1].value
-    if isinstance(value, Known) and isinstance(type, t.Int | t.Float) and (t.is_number(value.type) or plain(value.type)):
+    if (
+        isinstance(value, Known)
+        and isinstance(type, t.Int | t.Float)
+        and (t.is_number(value.type) or plain(value.type))
+    ):
         if value.type == t.COMPTIME_INT:
             # A literal takes the width asked for.
             value = cast(Known, coerce(value, t.Int(t.size_bytes(type) * 8, value.data < 0), args[1].span))
@@ -183,7 +188,11 @@ def _ptrcast(use: Use, args: list[Arg]) -> Value:
     type, value = type_arg(args[0]), args[1].value
     if not isinstance(type, t.Pointer) or not isinstance(value.type, t.Pointer):
         fail("E1010", f"@ptrcast is from pointer to pointer, not {t.show(value.type)} to {t.show(type)}", use.span)
-    return Known(type, value.data) if isinstance(value, Known) else Unknown(type, c.Operation(type, "bitcast", (value.code,), use.span))
+    return (
+        Known(type, value.data)
+        if isinstance(value, Known)
+        else Unknown(type, c.Operation(type, "bitcast", (value.code,), use.span))
+    )
 
 
 @register("random16", 0)
@@ -369,7 +378,11 @@ def show_value(value: Value) -> str:
         case ArrayData(items):
             return f"{t.show(value.type)}{{{', '.join(str(x) for x in items.ravel()[:16])}}}"
         case dict():
-            return ".{" + ", ".join(f".{k} = {show_value(v)}" for k, v in cast("dict[str, Value]", value.data).items()) + "}"
+            return (
+                ".{"
+                + ", ".join(f".{k} = {show_value(v)}" for k, v in cast("dict[str, Value]", value.data).items())
+                + "}"
+            )
         case bool():
             return "true" if value.data else "false"
         case t.Basic() | t.Int() | t.Float() | t.Array() | t.Pointer() | t.Function() | t.Struct() | t.Enum():
@@ -477,6 +490,7 @@ _library_operation("queue_bind", t.VOID, (t.BOOL, t.U16, t.U16))
 _library_operation("queue_flush_exit", t.VOID, (t.OUTPUT_QUEUE,))
 _library_operation("task_priority", t.VOID, (t.U16, t.BOOL))
 _library_operation("trace_u32", t.VOID, (t.U16, t.U32))
+_library_operation("print_u32", t.VOID, (t.U16, t.U16, t.U32))
 
 
 @register("tdslc_trace_text", 2)
@@ -486,6 +500,46 @@ def _trace_text(use: Use, args: list[Arg]) -> Value:
     text = c.Constant(t.STRING, string_arg(args[1]))
     use.frame.emit(c.Do(c.Operation(t.VOID, "trace_text", (to_code(tag, use.span), text), use.span)), use.span)
     return NOTHING
+
+
+@register("tdslc_print_text", 1)
+def _print_text(use: Use, args: list[Arg]) -> Value:
+    """Text for the log: the string travels as a constant's data."""
+    text = c.Constant(t.STRING, string_arg(args[0]))
+    use.frame.emit(c.Do(c.Operation(t.VOID, "print_text", (text,), use.span)), use.span)
+    return NOTHING
+
+
+_SPECIFIER = re.compile(r"\{\{|\{(.)\}")
+
+
+@register("tdslc_print_format", 4)
+def _print_format(use: Use, args: list[Arg]) -> Value:
+    """Calls of `print_value(specifier, argument)` and `print_string(text)` for a format string; `{{` is a brace."""
+    show, say = (known(a.value, a.span).data for a in args[:2])
+    text, given = string_arg(args[2]), list(struct_arg(args[3]).values())
+    start, used, plain_text = 0, 0, ""
+    for found in _SPECIFIER.finditer(text):
+        plain_text += text[start : found.start()]
+        start = found.end()
+        if found[1] is None:
+            plain_text += "{"
+            continue
+        _say(say, plain_text, use)
+        plain_text = ""
+        if used >= len(given):
+            fail("E1008", f"a format with more specifiers than its {len(given)} arguments", use.span)
+        call_function(show, [(Known(t.U8, ord(found[1])), use.span), (given[used], use.span)], use.frame, use.span)
+        used += 1
+    _say(say, plain_text + text[start:], use)
+    if used < len(given):
+        fail("E1008", f"{len(given)} arguments for a format with {used} specifiers", use.span)
+    return NOTHING
+
+
+def _say(say: Any, text: str, use: Use) -> None:
+    if text:
+        call_function(say, [(Known(t.STRING, text), use.span)], use.frame, use.span)
 
 
 @register("tdslc_math", 2, 3)

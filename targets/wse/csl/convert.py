@@ -48,7 +48,12 @@ def coerces(value: Value, type: t.Type, span: Span) -> bool:
 def _refuse(value: Value, type: t.Type, span: Span, what: str) -> None:
     have = t.show(value.type)
     if isinstance(value, Known) and t.is_integer(value.type) and isinstance(type, t.Int):
-        fail("E1014", f"{what} is {shown(value.data)}, out of range for {t.show(type)}", span, help=f"{t.show(type)} holds {type.low} to {type.high}")
+        fail(
+            "E1014",
+            f"{what} is {shown(value.data)}, out of range for {t.show(type)}",
+            span,
+            help=f"{t.show(type)} holds {type.low} to {type.high}",
+        )
     help = f"convert it: @as({t.show(type)}, ...)" if t.is_number(value.type) and t.is_number(type) else None
     fail("E1010", f"{what} is {have}, where {t.show(type)} is needed", span, help=help)
 
@@ -123,7 +128,11 @@ def _array(value: Value, type: t.Array, span: Span) -> Value | None:
         return None
     if value.type == t.ANON and all(name.isdigit() for name in value.data):
         return array_of([value.data[str(i)] for i in range(len(value.data))], type, span)
-    if isinstance(value.type, t.Array) and value.type.dims == type.dims and value.type.element in (t.COMPTIME_INT, t.COMPTIME_FLOAT):
+    if (
+        isinstance(value.type, t.Array)
+        and value.type.dims == type.dims
+        and value.type.element in (t.COMPTIME_INT, t.COMPTIME_FLOAT)
+    ):
         data = cast(ArrayData, value.data)
         return array_of([Known(value.type.element, x.item()) for x in data.items.ravel()], type, span)
     return None
@@ -183,7 +192,12 @@ def to_code(value: Value, span: Span) -> c.Code:
     if isinstance(value, Unknown) and value.type not in (t.COMPTIME_INT, t.COMPTIME_FLOAT):
         return value.code
     if isinstance(value, Unknown) or value.type in (t.COMPTIME_INT, t.COMPTIME_FLOAT):
-        fail("E1013", f"{t.show(value.type)} needs a type that a PE can hold", span, help="give it one: `: i16`, or @as(i16, ...)")
+        fail(
+            "E1013",
+            f"{t.show(value.type)} needs a type that a PE can hold",
+            span,
+            help="give it one: `: i16`, or @as(i16, ...)",
+        )
     if t.comptime_only(value.type):
         fail("E1013", f"a PE cannot hold a value of type {t.show(value.type)}", span)
     return c.Constant(value.type, value.data)

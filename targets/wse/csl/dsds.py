@@ -14,11 +14,19 @@ from .expressions import instance_of
 from .ids import check_range, task_id
 from .places import pointer_to, reference
 from .routes import check_fields, choice
-from .values import NOTHING, Access, Address, ArrayData, Dsd, Dsr, Known, Symbol, Unknown, Value, fail, plain
+from .values import NOTHING, Access, Address, Dsd, Dsr, Known, Symbol, Unknown, Value, fail, plain
 from .world import FnValue
 
 _TENSOR = t.Basic("tensor_access")
-_FABRIC_FIELDS = ("extent", "fabric_color", "simd_mode", "advance_switch", "wavelet_index_offset", "control_transform", "priority")
+_FABRIC_FIELDS = (
+    "extent",
+    "fabric_color",
+    "simd_mode",
+    "advance_switch",
+    "wavelet_index_offset",
+    "control_transform",
+    "priority",
+)
 _FIELDS: dict[t.Basic, tuple[str, ...]] = {
     t.MEM1D: ("tensor_access", "base_address", "extent", "stride", "offset", "wavelet_index_offset"),
     t.MEM4D: ("tensor_access", "base_address", "extent", "stride", "offset", "wavelet_index_offset"),
@@ -35,7 +43,12 @@ _FIELD_TYPES: dict[str, t.Type] = {
 def _get_dsd(use: Use, args: list[Arg]) -> Value:
     kind = type_arg(args[0])
     if not isinstance(kind, t.Basic) or kind not in _FIELDS:
-        fail("E1010", f"a kind of DSD is needed here, not {t.show(kind)}", args[0].span, help="mem1d_dsd, mem4d_dsd, fabin_dsd or fabout_dsd")
+        fail(
+            "E1010",
+            f"a kind of DSD is needed here, not {t.show(kind)}",
+            args[0].span,
+            help="mem1d_dsd, mem4d_dsd, fabin_dsd or fabout_dsd",
+        )
     given, span = struct_arg(args[1]), args[1].span
     check_fields(given, _FIELDS[kind], span)
     fields: dict[str, Any] = {}
@@ -124,7 +137,9 @@ def _changed(use: Use, dsd: Arg, name: str, value: Value) -> Value:
     data = dsd_data(dsd.value)
     if data is not None and isinstance(value, Known):
         return Known(dsd.type, Dsd(data.kind, {**data.fields, name: _change(data, name, value)}))
-    return Unknown(dsd.type, c.Operation(dsd.type, use.name, (to_code(dsd.value, dsd.span), to_code(value, use.span)), use.span))
+    return Unknown(
+        dsd.type, c.Operation(dsd.type, use.name, (to_code(dsd.value, dsd.span), to_code(value, use.span)), use.span)
+    )
 
 
 def _change(data: Dsd, name: str, value: Known) -> Any:
@@ -204,9 +219,15 @@ def _allocate_fifo(use: Use, args: list[Arg]) -> Value:
     settings = struct_arg(args[1]) if len(args) > 1 else {}
     span = args[-1].span
     check_fields(settings, ("activate_push", "activate_pop", "length", "read_length", "write_length"), span)
-    fields: dict[str, Any] = {"buffer": pointer_to(cast(Any, place)), "element": place.type.element, "count": place.type.count}
+    fields: dict[str, Any] = {
+        "buffer": pointer_to(cast(Any, place)),
+        "element": place.type.element,
+        "count": place.type.count,
+    }
     for name, value in settings.items():
-        fields[name] = task_id(value, use, span) if name.startswith("activate") else coerce(value, t.U16, span, f"`.{name}`")
+        fields[name] = (
+            task_id(value, use, span) if name.startswith("activate") else coerce(value, t.U16, span, f"`.{name}`")
+        )
     return Known(t.FIFO, Dsd(t.FIFO, fields))
 
 
@@ -224,7 +245,12 @@ register("set_fifo_write_length", 2)(_fifo_length)
 def _get_dsr(use: Use, args: list[Arg]) -> Value:
     kind = type_arg(args[0])
     if not isinstance(kind, t.Basic) or kind not in t.DSRS:
-        fail("E1010", f"a kind of DSR is needed here, not {t.show(kind)}", args[0].span, help="dsr_dest, dsr_src0 or dsr_src1")
+        fail(
+            "E1010",
+            f"a kind of DSR is needed here, not {t.show(kind)}",
+            args[0].span,
+            help="dsr_dest, dsr_src0 or dsr_src1",
+        )
     id = number(args[1].value, args[1].span, "the number of a DSR")
     arch = use.frame.world.arch
     check_range(id, 0, arch.dsrs - 1, t.show(kind), arch, args[1].span)
@@ -308,10 +334,19 @@ def _destination(arg: Arg, op: VectorOp, use: Use) -> c.Code:
         if type == t.FABIN or type in (t.DSR_SRC0, t.DSR_SRC1):
             fail("E1010", f"{t.show(type)} cannot be the destination of `@{use.name}`", arg.span)
         return to_code(arg.value, arg.span)
-    if isinstance(type, t.Pointer) and plain(type.to) and not type.const and t.size_bytes(type.to) * 8 == _bits(op, op.dest):
+    if (
+        isinstance(type, t.Pointer)
+        and plain(type.to)
+        and not type.const
+        and t.size_bytes(type.to) * 8 == _bits(op, op.dest)
+    ):
         return to_code(arg.value, arg.span)
     wanted = t.show(op.dest) if op.dest is not None else f"{op.bits}-bit number"
-    fail("E1010", f"the destination of `@{use.name}` is a DSD, a DSR or a pointer to {wanted}, not {t.show(type)}", arg.span)
+    fail(
+        "E1010",
+        f"the destination of `@{use.name}` is a DSD, a DSR or a pointer to {wanted}, not {t.show(type)}",
+        arg.span,
+    )
 
 
 def _source(arg: Arg, type: t.Type | None, op: VectorOp, use: Use) -> c.Code:
@@ -322,7 +357,11 @@ def _source(arg: Arg, type: t.Type | None, op: VectorOp, use: Use) -> c.Code:
     if isinstance(arg.type, t.Pointer):
         if t.size_bytes(_scalar(arg.type.to)) * 8 == _bits(op, type):
             return to_code(arg.value, arg.span)
-        fail("E1023", f"`@{use.name}` works on {_bits(op, type)}-bit elements, and this points at {t.show(arg.type.to)}", arg.span)
+        fail(
+            "E1023",
+            f"`@{use.name}` works on {_bits(op, type)}-bit elements, and this points at {t.show(arg.type.to)}",
+            arg.span,
+        )
     if type is not None:
         return to_code(coerce(arg.value, type, arg.span, f"this operand of `@{use.name}`"), arg.span)
     return to_code(_any_of_width(arg, op.bits, use), arg.span)
@@ -369,7 +408,12 @@ def _settings(use: Use, arg: Arg, allowed: tuple[str, ...]) -> dict[str, Any]:
         else:
             made[name] = bool(known(coerce(value, t.BOOL, arg.span, f"`.{name}`"), arg.span).data)
     if ("activate" in made or "unblock" in made) and not made.get("async"):
-        fail("E1034", "`.activate` and `.unblock` belong to an asynchronous operation", arg.span, help="add `.async = true`")
+        fail(
+            "E1034",
+            "`.activate` and `.unblock` belong to an asynchronous operation",
+            arg.span,
+            help="add `.async = true`",
+        )
     return made
 
 
@@ -393,11 +437,18 @@ def _map(use: Use, args: list[Arg]) -> Value:
     result = written.result if written.result != t.ANYTYPE else bound[0][1].type
     wanted = 0 if result == t.VOID else 1
     if len(rest) != wanted:
-        fail("E1008", f"@map of a callback that returns {t.show(result)} takes {wanted} outputs, not {len(rest)}", use.span)
+        fail(
+            "E1008",
+            f"@map of a callback that returns {t.show(result)} takes {wanted} outputs, not {len(rest)}",
+            use.span,
+        )
     if not any(a.type in t.DSDS or a.type in t.DSRS for a in (*inputs, *rest)):
         fail("E1010", "no argument of @map is a DSD or DSR", use.span)
     target = instance_of(fn, bound, result, use.frame.world)
-    codes = [to_code(v if a.type not in t.DSDS | t.DSRS else a.value, a.span) for (_, v, _), a in zip(bound, inputs, strict=True)]
+    codes = [
+        to_code(v if a.type not in t.DSDS | t.DSRS else a.value, a.span)
+        for (_, v, _), a in zip(bound, inputs, strict=True)
+    ]
     codes += [_output(a, result) for a in rest]
     use.frame.emit(c.Do(c.Vector(t.VOID, "map", tuple(codes), {"callback": target}, use.span)), use.span)
     return NOTHING
@@ -418,7 +469,7 @@ def _input(param: t.Type | None, arg: Arg, use: Use) -> Value:
 def _output(arg: Arg, result: t.Type) -> c.Code:
     pointer = isinstance(arg.type, t.Pointer) and arg.type.to == result and not arg.type.const
     if not pointer and arg.type not in (*t.MEMORY_DSDS, t.FABOUT, t.FIFO, t.DSR_DEST):
-        fail("E1010", f"the output of @map is a DSD, or a pointer to {t.show(result)}, not {t.show(arg.type)}", arg.span)
+        fail(
+            "E1010", f"the output of @map is a DSD, or a pointer to {t.show(result)}, not {t.show(arg.type)}", arg.span
+        )
     return to_code(arg.value, arg.span)
-
-

@@ -15,7 +15,7 @@ from . import code as c
 from . import numbers
 from . import syntax as s
 from . import types as t
-from .convert import array_of, coerce, coerces, element, function_type, known, made_of, number, to_code
+from .convert import array_of, coerce, coerces, function_type, known, number, to_code
 from .places import CellSpot, Spot, address_of, load, pointer_to, reference
 from .values import NOTHING, Access, Affine, ArrayData, Cell, Known, Symbol, Unknown, Value, fail, plain, uniform
 from .world import FUNCTION, MAX_CALLS, Bound, FnValue, Frame, LocalVar, Module, Scope, unknown_name
@@ -140,7 +140,9 @@ def _enum(e: s.EnumType, f: Frame) -> t.Enum:
     following = 0
     for name, given in e.members:
         if given is not None:
-            following = number(coerce(evaluate(given, _comptime(f)), base, f.span(given.at)), f.span(given.at), f"`{name}`")
+            following = number(
+                coerce(evaluate(given, _comptime(f)), base, f.span(given.at)), f.span(given.at), f"`{name}`"
+            )
         members.append((name, following))
         following += 1
     return t.Enum(_anonymous(f, e.at), base, tuple(members))
@@ -262,7 +264,11 @@ def _numeric(op: str, left: Value, right: Value, span: Span, sides: tuple[Span, 
 def _runtime_peer(left: Value, right: Value, sides: tuple[Span, Span]) -> t.Type | None:
     """The type in which two numbers meet when one of them is computed later: a known one takes the other's."""
     for one, other, side in ((left, right, sides[0]), (right, left, sides[1])):
-        if isinstance(one, Unknown) and one.type in (t.COMPTIME_INT, t.COMPTIME_FLOAT) and coerces(one, other.type, side):
+        if (
+            isinstance(one, Unknown)
+            and one.type in (t.COMPTIME_INT, t.COMPTIME_FLOAT)
+            and coerces(one, other.type, side)
+        ):
             return other.type
         if isinstance(one, Known):
             if numbers.coerced(one, other.type) is not None:
@@ -279,7 +285,11 @@ def _shift(op: str, left: Value, right: Value, span: Span, sides: tuple[Span, Sp
         return _no_operator(op, left, right, span, sides)
     if isinstance(left, Known) and isinstance(right, Known):
         return numbers.arithmetic(op, left, right, left.type, span)
-    amount = coerce(right, left.type if isinstance(left.type, t.Int) else t.U16, sides[1]) if isinstance(right, Known) else right
+    amount = (
+        coerce(right, left.type if isinstance(left.type, t.Int) else t.U16, sides[1])
+        if isinstance(right, Known)
+        else right
+    )
     code = c.Operation(left.type, op, (to_code(left, sides[0]), to_code(amount, sides[1])), span)
     return Unknown(left.type, code)
 
@@ -315,7 +325,10 @@ def _conditional(e: s.Conditional, f: Frame) -> Value:
     yes, no = evaluate(e.yes, f), evaluate(e.no, f)
     type = _common(yes, no)
     if type is None:
-        notes = (Note(f"this is {t.show(yes.type)}", f.span(e.yes.at)), Note(f"this is {t.show(no.type)}", f.span(e.no.at)))
+        notes = (
+            Note(f"this is {t.show(yes.type)}", f.span(e.yes.at)),
+            Note(f"this is {t.show(no.type)}", f.span(e.no.at)),
+        )
         fail("E1012", f"the two sides are {t.show(yes.type)} and {t.show(no.type)}", span, *notes)
     a = _side(coerce(yes, type, f.span(e.yes.at)), f.span(e.yes.at))
     b = _side(coerce(no, type, f.span(e.no.at)), f.span(e.no.at))
@@ -431,7 +444,9 @@ def _tensor(e: s.Tensor, f: Frame) -> Value:
         if stride % size:
             fail("E1018", f"a stride of {stride} bytes over elements of {size}", f.span(e.access.at))
     base = pointer_to(replace(place, offset=offset.constant))
-    return Known(t.Basic("tensor_access"), Access(base, place.type, extents, tuple(x // size for x in offset.coefficients)))
+    return Known(
+        t.Basic("tensor_access"), Access(base, place.type, extents, tuple(x // size for x in offset.coefficients))
+    )
 
 
 # ---- calls ---------------------------------------------------------------------------------------
@@ -500,7 +515,12 @@ def _now(fn: FnValue, inner: Frame, result: t.Type, span: Span, args: list[tuple
     finally:
         world.depth -= 1
     if inner.returned is None and result != t.VOID:
-        fail("E1009", f"`{fn.decl.name}` ends without a value of type {t.show(result)}", span, Note("declared here", fn.module.span(fn.decl.name_at)))
+        fail(
+            "E1009",
+            f"`{fn.decl.name}` ends without a value of type {t.show(result)}",
+            span,
+            Note("declared here", fn.module.span(fn.decl.name_at)),
+        )
     return inner.returned if inner.returned is not None else NOTHING
 
 
@@ -524,7 +544,9 @@ def instance_of(fn: FnValue, bound: list[tuple[s.Formal, Value, bool]], result: 
             frame.scope.names[formal.name] = Bound(formal.name, value, fn.module.span(formal.at))
         else:
             local = frame.local(formal.name, value.type)
-            frame.scope.names[formal.name] = Bound(formal.name, Unknown(local.type, c.Local(local.type, local.slot)), fn.module.span(formal.at))
+            frame.scope.names[formal.name] = Bound(
+                formal.name, Unknown(local.type, c.Local(local.type, local.slot)), fn.module.span(formal.at)
+            )
     world.pending.append(lambda: build(fn, frame, made))
     return made
 

@@ -60,7 +60,12 @@ def _get_data_task_id(use: Use, args: list[Arg]) -> Value:
     wanted = t.INPUT_QUEUE if arch.queue_tasks else t.COLOR
     if value.type != wanted:
         help = f"on {arch.name} a data task belongs to {'an input queue' if arch.queue_tasks else 'a color'}"
-        fail("E1010", f"`@get_data_task_id` takes {t.show(wanted)} on {arch.name}, not {t.show(value.type)}", args[0].span, help=help)
+        fail(
+            "E1010",
+            f"`@get_data_task_id` takes {t.show(wanted)} on {arch.name}, not {t.show(value.type)}",
+            args[0].span,
+            help=help,
+        )
     if isinstance(value, Known):
         return Known(t.DATA_ID, value.data)
     return Unknown(t.DATA_ID, c.Operation(t.DATA_ID, "bitcast", (value.code,), use.span))
@@ -79,7 +84,12 @@ def task_id(value: Value, use: Use, span: Span) -> Value:
     for effect in use.frame.world.effects:
         if effect.kind.startswith("bind_") and _is_same(effect.values[0], fn):
             return cast(Value, effect.values[1])
-    fail("E1031", f"the task `{fn.decl.name}` is bound to no id", span, help="bind it: @bind_local_task in a comptime block")
+    fail(
+        "E1031",
+        f"the task `{fn.decl.name}` is bound to no id",
+        span,
+        help="bind it: @bind_local_task in a comptime block",
+    )
 
 
 def _is_same(a: FnValue, b: FnValue) -> bool:
@@ -134,7 +144,12 @@ def _in_program(use: Use) -> None:
     f = use.frame
     if f.world.mode != "program" or f.out is not None:
         place = "a layout" if f.world.mode == "layout" else "a function that runs"
-        fail("E1024", f"`@{use.name}` cannot stand in {place}", use.span, help="put it into a comptime block of the PE's program")
+        fail(
+            "E1024",
+            f"`@{use.name}` cannot stand in {place}",
+            use.span,
+            help="put it into a comptime block of the PE's program",
+        )
 
 
 def _in_layout(use: Use) -> None:
@@ -194,21 +209,39 @@ _bind("control", t.CONTROL_ID)
 @register("initialize_queue", 1, 2)
 def _initialize_queue(use: Use, args: list[Arg]) -> Value:
     _in_program(use)
-    queue = known(_of_types(args[0].value, (t.INPUT_QUEUE, t.OUTPUT_QUEUE), use, args[0].span), args[0].span, "the queue")
+    queue = known(
+        _of_types(args[0].value, (t.INPUT_QUEUE, t.OUTPUT_QUEUE), use, args[0].span), args[0].span, "the queue"
+    )
     settings = struct_arg(args[1]) if len(args) > 1 else {}
     check_fields(settings, ("color", "priority", "ctrl_table_id"), args[-1].span)
     arch, number = use.frame.world.arch, uniform(queue.data)
     wanted = queue.type == t.INPUT_QUEUE or arch.queue_tasks
     if wanted and "color" not in settings:
-        fail("E1034", f"{t.show(queue.type)} {number} needs its color on {arch.name}", use.span, help="write .{ .color = c }")
+        fail(
+            "E1034",
+            f"{t.show(queue.type)} {number} needs its color on {arch.name}",
+            use.span,
+            help="write .{ .color = c }",
+        )
     if "priority" in settings and arch.queue_tasks:
         fail("E1034", "queues have no priority on wse3", args[-1].span, help="give it to the operation")
     color = settings.get("color")
-    got = None if color is None else uniform(known(_of_types(color, (t.COLOR,), use, args[-1].span), args[-1].span, "the color").data)
+    got = (
+        None
+        if color is None
+        else uniform(known(_of_types(color, (t.COLOR,), use, args[-1].span), args[-1].span, "the color").data)
+    )
     for effect in use.frame.world.effects:
         if effect.kind == "initialize_queue" and effect.values[:2] == (queue.type, number):
-            fail("E1033", f"{t.show(queue.type)} {number} is initialized twice", use.span, Note("initialized here first", effect.span))
-    priority = choice(settings["priority"], ("high", "medium", "low"), args[-1].span) if "priority" in settings else "high"
+            fail(
+                "E1033",
+                f"{t.show(queue.type)} {number} is initialized twice",
+                use.span,
+                Note("initialized here first", effect.span),
+            )
+    priority = (
+        choice(settings["priority"], ("high", "medium", "low"), args[-1].span) if "priority" in settings else "high"
+    )
     table = uniform(known(settings["ctrl_table_id"], args[-1].span).data) if "ctrl_table_id" in settings else 0
     use.frame.world.effects.append(Effect(use.name, (queue.type, number, got, priority, table), use.span))
     return NOTHING
@@ -263,7 +296,11 @@ def _export_symbol(use: Use, args: list[Arg]) -> Value:
         # A constant pointer: what it points at is what the host sees.
         target = value
     else:
-        fail("E1010", f"a global variable, constant pointer or function is exported, not {t.show(value.type)}", args[0].span)
+        fail(
+            "E1010",
+            f"a global variable, constant pointer or function is exported, not {t.show(value.type)}",
+            args[0].span,
+        )
     for effect in use.frame.world.effects:
         if effect.kind == "export_symbol" and effect.values[0] == name:
             fail("E1033", f'"{name}" is exported twice', use.span, Note("exported here first", effect.span))
@@ -296,10 +333,16 @@ def _coordinates(use: Use, args: list[Arg]) -> tuple[Any, Any]:
         fail("E1024", "the rectangle is not yet set", use.span, help="call @set_rectangle first")
     out: list[Any] = []
     for arg, size, axis in zip(args, (r.width, r.height), "xy", strict=False):
-        data = known(coerce(arg.value, t.I32, arg.span, f"the {axis} coordinate"), arg.span, f"the {axis} coordinate").data
+        data = known(
+            coerce(arg.value, t.I32, arg.span, f"the {axis} coordinate"), arg.span, f"the {axis} coordinate"
+        ).data
         lowest, highest = (int(data.min()), int(data.max())) if by_lane(data) else (data, data)
         if lowest < 0 or highest >= size:
-            fail("E1035", f"{axis} = {lowest if lowest < 0 else highest} is outside the rectangle of {r.width} x {r.height} PEs", arg.span)
+            fail(
+                "E1035",
+                f"{axis} = {lowest if lowest < 0 else highest} is outside the rectangle of {r.width} x {r.height} PEs",
+                arg.span,
+            )
         out.append(data)
     return out[0], out[1]
 
@@ -337,7 +380,12 @@ def _export_name(use: Use, args: list[Arg]) -> Value:
     _in_layout(use)
     name, type = string_arg(args[0]), type_arg(args[1])
     if len(args) < 3 and not isinstance(type, t.Function):
-        fail("E1008", "an exported variable must say whether the host may change it", use.span, help="add `true` or `false`")
+        fail(
+            "E1008",
+            "an exported variable must say whether the host may change it",
+            use.span,
+            help="add `true` or `false`",
+        )
     mutable = bool(uniform(known(args[2].value, args[2].span).data)) if len(args) > 2 else False
     for effect in use.frame.world.effects:
         if effect.kind == "export_name" and effect.values[0] == name:
@@ -352,5 +400,3 @@ def _rpc(use: Use, args: list[Arg]) -> Value:
     got = known(_of_types(args[0].value, (t.DATA_ID,), use, args[0].span), args[0].span)
     use.frame.world.effects.append(Effect(use.name, (uniform(got.data),), use.span))
     return NOTHING
-
-

@@ -19,7 +19,21 @@ from .expressions import evaluate
 from .numbers import checked
 from .routes import Routes
 from .statements import bind_items, range_numbers, run
-from .values import ArrayData, Cell, Dependent, Diverged, Known, Range, Value, by_lane, fail, known_scalar, plain, uniform
+from .values import (
+    ArrayData,
+    Cell,
+    Dependent,
+    Diverged,
+    Known,
+    Range,
+    Value,
+    by_lane,
+    fail,
+    known_scalar,
+    plain,
+    repeated,
+    uniform,
+)
 from .world import Effect, Frame, Module, Rectangle, Scope, World
 
 # More PEs than any wafer has, and what the arrays of a layout still hold easily.
@@ -63,7 +77,12 @@ def evaluate_layout(module: Module) -> Layout:
     blocks = [d for d in module.text.decls if isinstance(d, s.Layout)]
     if not blocks:
         size = len(module.text.file.text)
-        fail("E1025", "this file has no layout", module.text.file.span(size, size), help="the layout file is the one with `layout { ... }`")
+        fail(
+            "E1025",
+            "this file has no layout",
+            module.text.file.span(size, size),
+            help="the layout file is the one with `layout { ... }`",
+        )
     if len(blocks) > 1:
         fail("E1004", "a second layout", module.span(blocks[1].at), Note("the first one", module.span(blocks[0].at)))
     for decl in module.text.decls:
@@ -71,7 +90,12 @@ def evaluate_layout(module: Module) -> Layout:
             module.find(decl.name)
     run(blocks[0].block, Frame(world, module, Scope(), "layout"))
     if world.rectangle is None:
-        fail("E1025", "the layout sets no rectangle", module.span(blocks[0].at), help="call @set_rectangle(width, height)")
+        fail(
+            "E1025",
+            "the layout sets no rectangle",
+            module.span(blocks[0].at),
+            help="call @set_rectangle(width, height)",
+        )
     return _gathered(world, world.rectangle)
 
 
@@ -118,9 +142,8 @@ def _check_cover(tiles: list[Tile], r: Rectangle, world: World) -> None:
     owner = np.full((r.height, r.width), -1, np.int32)
     for i, tile in enumerate(tiles):
         taken = owner[tile.y, tile.x] >= 0
-        flat = tile.y * r.width + tile.x
-        if taken.any() or len(np.unique(flat)) < len(flat):
-            k = int(np.argmax(taken)) if taken.any() else _repeated(flat)
+        k = int(np.argmax(taken)) if taken.any() else repeated(tile.y * r.width + tile.x, r.width * r.height)
+        if k is not None:
             px, py = int(tile.x[k]), int(tile.y[k])
             first = tiles[int(owner[py, px])].span if taken.any() else tile.span
             fail("E1036", f"PE {px}, {py} is given code twice", tile.span, Note("given here first", first))
@@ -130,12 +153,12 @@ def _check_cover(tiles: list[Tile], r: Rectangle, world: World) -> None:
         py, px = (int(v) for v in missing[0])
         span = next(e.span for e in world.effects if e.kind == "set_rectangle")
         more = f", nor have {len(missing) - 1} others" if len(missing) > 1 else ""
-        fail("E1037", f"PE {px}, {py} has no code{more}", span, help="call @set_tile_code once for each PE of the rectangle")
-
-
-def _repeated(flat: NDArray[np.int64]) -> int:
-    _, first = np.unique(flat, return_index=True)
-    return int(np.setdiff1d(np.arange(len(flat)), first)[0])
+        fail(
+            "E1037",
+            f"PE {px}, {py} has no code{more}",
+            span,
+            help="call @set_tile_code once for each PE of the rectangle",
+        )
 
 
 # ---- tiles of one form ---------------------------------------------------------------------------
@@ -159,7 +182,9 @@ def _form(value: Value) -> Any:
         return value.type
     if isinstance(value.data, ArrayData):
         return value.type, value.data.items.tobytes() if plain(cast(t.Array, value.type).element) else id(value.data)
-    return value.type, value.data if isinstance(value.data, str | t.Basic | t.Int | t.Float | t.Array | type(None)) else id(value.data)
+    return value.type, value.data if isinstance(
+        value.data, str | t.Basic | t.Int | t.Float | t.Array | type(None)
+    ) else id(value.data)
 
 
 def _joined(group: list[Tile]) -> Tile:
@@ -208,8 +233,15 @@ def _independent(stmt: s.For | s.While, world: World) -> bool:
     """Whether no round writes what another may read, and none ends the loop."""
     known_fact = world.facts.get(id(stmt))
     if known_fact is None:
-        own = {stmt.step.target.id} if isinstance(stmt, s.While) and isinstance(stmt.step, s.Assign) and isinstance(stmt.step.target, s.Name) else set[str]()
-        known_fact = world.facts[id(stmt)] = (stmt, not _written(stmt.body) and not _leaves(stmt.body) and not (own & _assigned(stmt.body)))
+        own = (
+            {stmt.step.target.id}
+            if isinstance(stmt, s.While) and isinstance(stmt.step, s.Assign) and isinstance(stmt.step.target, s.Name)
+            else set[str]()
+        )
+        known_fact = world.facts[id(stmt)] = (
+            stmt,
+            not _written(stmt.body) and not _leaves(stmt.body) and not (own & _assigned(stmt.body)),
+        )
     return known_fact[1]
 
 
@@ -227,7 +259,13 @@ def _assigned(body: s.Stmt) -> set[str]:
     """Names that the body assigns to, or takes the address of."""
     names: set[str] = set()
     for node in s.walk(body):
-        target = node.target if isinstance(node, s.Assign) else node.operand if isinstance(node, s.Unary) and node.op == "&" else None
+        target = (
+            node.target
+            if isinstance(node, s.Assign)
+            else node.operand
+            if isinstance(node, s.Unary) and node.op == "&"
+            else None
+        )
         while isinstance(target, s.Index | s.Member | s.Deref):
             target = target.base
         if isinstance(target, s.Name):
@@ -256,7 +294,10 @@ def _loop_for(stmt: s.For, f: Frame) -> bool:
         if data.lanes:
             return False
         kept = data.items.ravel()
-        values = Known(items.type.element, kept if kept.dtype.kind == "b" else kept.astype(np.float64 if kept.dtype.kind == "f" else np.int64))
+        values = Known(
+            items.type.element,
+            kept if kept.dtype.kind == "b" else kept.astype(np.float64 if kept.dtype.kind == "f" else np.int64),
+        )
     else:
         return False
     count = len(values.data)
@@ -274,11 +315,18 @@ def _check_size(count: int, f: Frame, span: Span) -> None:
 def _loop_while(stmt: s.While, f: Frame) -> bool:
     """`while (i < n) : (i += step)` as a `for` over the values that i takes."""
     test, step = stmt.test, stmt.step
-    if not (isinstance(test, s.Binary) and isinstance(test.left, s.Name) and test.op in ("<", "<=") and isinstance(step, s.Assign)):
+    if not (
+        isinstance(test, s.Binary)
+        and isinstance(test.left, s.Name)
+        and test.op in ("<", "<=")
+        and isinstance(step, s.Assign)
+    ):
         return False
     if step.op != "+" or not isinstance(step.target, s.Name) or step.target.id != test.left.id:
         return False
-    if _assigned(stmt.body) & {n.id for part in (test.right, step.value) for n in s.walk(part) if isinstance(n, s.Name)}:
+    if _assigned(stmt.body) & {
+        n.id for part in (test.right, step.value) for n in s.walk(part) if isinstance(n, s.Name)
+    }:
         return False
     cell = f.scope.find(test.left.id)
     if not isinstance(cell, Cell) or cell.shared or not t.is_integer(cell.value.type):
@@ -318,7 +366,12 @@ def _rounds(stmt: s.For | s.While, items: Known, indices: Known, f: Frame, bind:
             parent, pick = work.pop()
             f.scope, f.lanes = Scope(outside, {}, parent), len(parent)
             effects, notes = len(world.effects), len(world.notes)
-            bind(stmt, Known(items.type, known_scalar(items.data[pick])), Known(indices.type, known_scalar(indices.data[pick])), f)
+            bind(
+                stmt,
+                Known(items.type, known_scalar(items.data[pick])),
+                Known(indices.type, known_scalar(indices.data[pick])),
+                f,
+            )
             try:
                 run(stmt.body, f)
             except Diverged as parts:

@@ -61,4 +61,6 @@ def _refuse(made: MemoryMap, arch: Arch) -> None:
     if len(largest) > _SHOWN:
         rest = sum(e.bytes for e in largest[_SHOWN:])
         notes.append(Note(f"{len(largest) - _SHOWN} others take {rest:,} bytes"))
-    raise DiagnosticError(Diagnostic("E1041", message, largest[0].symbol.span, tuple(notes), "spread the data over more PEs"))
+    raise DiagnosticError(
+        Diagnostic("E1041", message, largest[0].symbol.span, tuple(notes), "spread the data over more PEs")
+    )

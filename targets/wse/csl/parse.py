@@ -34,7 +34,7 @@ _SKIPPED = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'')
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0": "\0"}
 _WORDS = frozenset(
-    "and break comptime const continue else enum export false fn for if inline layout or param return struct switch task true undefined var while".split()
+    ["and", "break", "comptime", "const", "continue", "else", "enum", "export", "false", "fn", "for", "if", "inline", "layout", "or", "param", "return", "struct", "switch", "task", "true", "undefined", "var", "while"]
 )
 
 AnyTree: TypeAlias = "Tree[Any]"
@@ -60,7 +60,11 @@ def _trees(file: SourceFile) -> tuple[AnyTree | None, list[Diagnostic]]:
             tree = _parser().parse(text)
             return (None, problems) if problems else (tree, [])
         except UnexpectedInput as fault:
-            offset = min(fault.pos_in_stream, len(text)) if fault.pos_in_stream is not None and fault.pos_in_stream >= 0 else len(text)
+            offset = (
+                min(fault.pos_in_stream, len(text))
+                if fault.pos_in_stream is not None and fault.pos_in_stream >= 0
+                else len(text)
+            )
             problems.append(_explain(fault, file, offset))
         line_end = text.find("\n", offset)
         following = None if line_end < 0 else _NEXT_DECLARATION.search(text, line_end)
@@ -83,7 +87,9 @@ def _parser() -> Lark:
 
 
 def _lark(grammar: str, kept: str | bool) -> Lark:
-    return Lark(grammar, parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=True, cache=kept)
+    return Lark(
+        grammar, parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=True, cache=kept
+    )
 
 
 def _room(name: str) -> str:
@@ -116,7 +122,9 @@ def _bracket_faults(file: SourceFile) -> list[Diagnostic]:
             if len(open_) > MAX_NESTING:
                 return [Diagnostic("E1002", f"brackets are nested more than {MAX_NESTING} deep", file.span(at, at + 1))]
         elif not open_ or _BRACKETS[open_[-1][0]] != bracket:
-            what = f"`{open_[-1][0]}` is open here and `{bracket}` closes it" if open_ else f"`{bracket}` closes nothing"
+            what = (
+                f"`{open_[-1][0]}` is open here and `{bracket}` closes it" if open_ else f"`{bracket}` closes nothing"
+            )
             return [Diagnostic("E1001", what, file.span(at, at + 1))]
         else:
             open_.pop()
@@ -218,7 +226,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
     # -- declarations --
 
-    def param(self, meta: Meta, name: Token, type: s.Expr | None, equal: Token | None, default: s.Expr | None) -> s.Param:
+    def param(
+        self, meta: Meta, name: Token, type: s.Expr | None, equal: Token | None, default: s.Expr | None
+    ) -> s.Param:
         return s.Param(self._at(meta), self._named(name), _token_at(name), type, default)
 
     def variable(
@@ -226,13 +236,19 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         value: s.Expr | None,
     ) -> s.Variable:  # fmt: skip
         if kind == "const" and value is None:
-            self._fault(f"the constant `{name}` has no value", _token_at(name), "write `const name = value;`, or `var` for one that changes")
+            self._fault(
+                f"the constant `{name}` has no value",
+                _token_at(name),
+                "write `const name = value;`, or `var` for one that changes",
+            )
         return s.Variable(self._at(meta), self._named(name), _token_at(name), kind == "var", type, align, value, False)
 
     def exported(self, meta: Meta, item: s.Variable | s.Function) -> s.Variable | s.Function:
         if isinstance(item, s.Function):
             return item
-        return s.Variable(self._at(meta), item.name, item.name_at, item.mutable, item.type, item.align, item.value, True)
+        return s.Variable(
+            self._at(meta), item.name, item.name_at, item.mutable, item.type, item.align, item.value, True
+        )
 
     def function(
         self, meta: Meta, inline: Token | None, kind: Token, name: Token, formals: tuple[s.Formal, ...] | None, result: s.Expr,
@@ -281,7 +297,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
     def for_(self, meta: Meta, inline: Token | None, items: s.Expr, *rest: Any) -> s.For:
         names = [str(token) for token in rest[:-1] if isinstance(token, Token) and token.type == "NAME"]
-        return s.For(self._at(meta), items, names[0], names[1] if len(names) > 1 else None, rest[-1], inline is not None)
+        return s.For(
+            self._at(meta), items, names[0], names[1] if len(names) > 1 else None, rest[-1], inline is not None
+        )
 
     def switch(self, meta: Meta, value: s.Expr, *prongs: s.Prong | None) -> s.Switch:
         return s.Switch(self._at(meta), value, tuple(p for p in prongs if p is not None))
@@ -302,7 +320,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         chain = self.chains.get(left.at[1], 0) + 1 if isinstance(left, s.Binary) else 1
         self.chains[at[1]] = chain
         if chain == MAX_CHAIN:
-            self.problems.append(Diagnostic("E1002", f"more than {MAX_CHAIN} operators in one chain", self.file.span(*at)))
+            self.problems.append(
+                Diagnostic("E1002", f"more than {MAX_CHAIN} operators in one chain", self.file.span(*at))
+            )
         return s.Binary(at, str(op), _token_at(op), left, right)
 
     def unary(self, meta: Meta, op: Token, operand: s.Expr) -> s.Expr:
@@ -363,7 +383,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return s.Name(self._at(meta), str(name))
 
     def integer(self, meta: Meta, text: Token) -> s.Literal:
-        return s.Literal(self._at(meta), int(str(text).replace("_", ""), 0 if str(text)[:2] in ("0x", "0b", "0o") else 10))
+        return s.Literal(
+            self._at(meta), int(str(text).replace("_", ""), 0 if str(text)[:2] in ("0x", "0b", "0o") else 10)
+        )
 
     def floating(self, meta: Meta, text: Token) -> s.Literal:
         return s.Literal(self._at(meta), float(str(text).replace("_", "")))
@@ -414,5 +436,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def enum_type(self, meta: Meta, base: s.Expr, *members: tuple[str, s.Expr | None]) -> s.EnumType:
         return s.EnumType(self._at(meta), base, members)
 
-    def member_value(self, meta: Meta, name: Token, equal: Token | None, value: s.Expr | None) -> tuple[str, s.Expr | None]:
+    def member_value(
+        self, meta: Meta, name: Token, equal: Token | None, value: s.Expr | None
+    ) -> tuple[str, s.Expr | None]:
         return str(name), value

@@ -73,7 +73,9 @@ def reference(e: s.Expr, f: Frame, materialise: bool = False) -> Ref:
 
 
 def _evaluate(e: s.Expr, f: Frame) -> Value:
-    from .expressions import evaluate  # the two modules need each other: indices are expressions, expressions have places
+    from .expressions import (
+        evaluate,
+    )  # the two modules need each other: indices are expressions, expressions have places
 
     return evaluate(e, f)
 
@@ -177,7 +179,13 @@ def indexed(ref: Ref, values: list[Value], spans: list[Span], f: Frame, span: Sp
         else:
             terms.append((value.code, stride * size, dim if dim >= 0 else None))
     if isinstance(ref, Spot):
-        return replace(ref, type=array.element, offset=plus(ref.offset, times(offset, size)), terms=ref.terms + tuple(terms), span=span)
+        return replace(
+            ref,
+            type=array.element,
+            offset=plus(ref.offset, times(offset, size)),
+            terms=ref.terms + tuple(terms),
+            span=span,
+        )
     if terms:
         fail("E1016", "this index must be known when compiling", span)
     if isinstance(ref, CellSpot):
@@ -200,7 +208,12 @@ def _check_bounds(value: Known, dim: int, array: t.Array, span: Span) -> None:
         return
     low, high = (int(np.min(value.data)), int(np.max(value.data))) if by_lane(value.data) else (value.data, value.data)
     if low < 0 or high >= dim:
-        fail("E1019", f"index {low if low < 0 else high} is outside {t.show(array)}", span, help=f"the last index of this dimension is {dim - 1}")
+        fail(
+            "E1019",
+            f"index {low if low < 0 else high} is outside {t.show(array)}",
+            span,
+            help=f"the last index of this dimension is {dim - 1}",
+        )
 
 
 def plus(a: Any, b: Any) -> Any:
@@ -238,7 +251,12 @@ def _field(ref: Ref, name: str, f: Frame, span: Span, name_span: Span) -> Ref:
     if isinstance(ref, Spot) and isinstance(ref.type, t.Struct):
         fields = dict(ref.type.fields)
         if name not in fields:
-            fail("E1011", f"{t.show(ref.type)} has no field `{name}`", name_span, help=f"its fields are {', '.join(fields)}")
+            fail(
+                "E1011",
+                f"{t.show(ref.type)} has no field `{name}`",
+                name_span,
+                help=f"its fields are {', '.join(fields)}",
+            )
         return replace(ref, type=fields[name], offset=plus(ref.offset, t.struct_offsets(ref.type)[name]), span=span)
     if isinstance(ref, CellSpot):
         inner = load(ref, f, span)
@@ -273,12 +291,18 @@ def load(ref: Ref, f: Frame, span: Span) -> Value:
 def _constant_element(ref: Spot) -> Known | None:
     """The element of a constant array that `ref` is, where everything is known."""
     base = ref.base
-    if not isinstance(base, Symbol) or base.mutable or base.initial is None or ref.terms or isinstance(ref.offset, Affine):
+    if (
+        not isinstance(base, Symbol)
+        or base.mutable
+        or base.initial is None
+        or ref.terms
+        or isinstance(ref.offset, Affine)
+    ):
         return None
     if isinstance(base.type, t.Array) and ref.type == base.type.element:
         index = ref.offset // t.size_bytes(ref.type)
         low, high = (int(np.min(index)), int(np.max(index))) if by_lane(index) else (index, index)
-        return element(base.initial, index) if 0 <= low and high < base.type.count else None
+        return element(base.initial, index) if low >= 0 and high < base.type.count else None
     return base.initial if ref.type == base.type and not by_lane(ref.offset) and ref.offset == 0 else None
 
 
@@ -346,7 +370,12 @@ def assign(target: s.Expr, op: str | None, value: Value, f: Frame, span: Span, v
         return
     ref = reference(target, f)
     if isinstance(ref, Known | Unknown) and isinstance(target, s.Name):
-        fail("E1020", f"`{target.id}` is a constant and cannot be assigned to", f.span(target.at), help="declare it with `var`")
+        fail(
+            "E1020",
+            f"`{target.id}` is a constant and cannot be assigned to",
+            f.span(target.at),
+            help="declare it with `var`",
+        )
     if op is not None:
         from .expressions import operate
 

@@ -106,15 +106,17 @@ def compile_program(
     fabric: tuple[int, int] | None = None,
     offsets: tuple[int, int] = (0, 0),
     import_paths: Sequence[str] = (),
+    colors: Mapping[str, int] | None = None,
 ) -> Program:
     """The program of the layout file at `path`, for PEs of `arch`.
 
-    `params` are those of the layout file, `fabric` the PEs around the rectangle (width, height) and `offsets` its place
+    `params` and `colors` are the params of the layout file (the latter by color number), `fabric` the PEs around the rectangle (width, height) and `offsets` its place
     in it. Raises DiagnosticError with what is wrong.
     """
     loader = Loader(tuple(import_paths))
     world = World(arch, loader, _Hooks(), "layout", fabric=fabric, offsets=offsets)
     given: dict[str, Value] = {name: literal(value) for name, value in (params or {}).items()}
+    given |= {name: Known(t.COLOR, _color(name, number, arch)) for name, number in (colors or {}).items()}
     module = world.module(loader.load(path), given, False, None)
     layout = evaluate_layout(module)
     classes, notes = _classes(layout, arch, loader)
@@ -124,6 +126,17 @@ def compile_program(
     return Program(
         path, arch, layout.rectangle, tuple(classes), class_of, layout.routes, layout.exports, (*world.notes, *notes)
     )
+
+
+def _color(name: str, number: int, arch: Arch) -> int:
+    if not 0 <= number < arch.colors:
+        fail(
+            "E1030",
+            f"param `{name}`: color {number} does not exist on {arch.name}",
+            None,
+            help=f"colors are 0 to {arch.colors - 1}",
+        )
+    return number
 
 
 # ---- classes -------------------------------------------------------------------------------------
@@ -145,7 +158,12 @@ def _classes(layout: Layout, arch: Arch, loader: Loader) -> tuple[list[CodeClass
                     raise AssertionError("lanes of another class diverged") from None
                 work += [lanes[parts.labels == k] for k in range(int(parts.labels.max()), -1, -1)]
             if len(made) + len(work) > MAX_CLASSES:
-                fail("E1040", f"the PEs of `{tile.path}` need more than {MAX_CLASSES} different programs", tile.span, help="params that differ from PE to PE decide types, sizes, branches or ids")
+                fail(
+                    "E1040",
+                    f"the PEs of `{tile.path}` need more than {MAX_CLASSES} different programs",
+                    tile.span,
+                    help="params that differ from PE to PE decide types, sizes, branches or ids",
+                )
     return made, notes
 
 
@@ -153,14 +171,22 @@ def _world(layout: Layout, tile: Tile, lanes: NDArray[np.int64], arch: Arch, loa
     x, y = (axis[lanes] for axis in (tile.x, tile.y))
     coordinates = tuple(Known(t.U16, v[0].item() if (v == v[0]).all() else v) for v in (x, y))
     return World(
-        arch, loader, _Hooks(), "program", layout.rectangle, cast("tuple[Value, Value]", coordinates), offsets=layout.rectangle.offsets
+        arch,
+        loader,
+        _Hooks(),
+        "program",
+        layout.rectangle,
+        cast("tuple[Value, Value]", coordinates),
+        offsets=layout.rectangle.offsets,
     )
 
 
 def _class(world: World, layout: Layout, tile: Tile, lanes: NDArray[np.int64]) -> CodeClass:
     """The program of `lanes` of a tile."""
     params = {name: _simplest(cast(Known, take(value, lanes))) for name, value in tile.params.items()}
-    text = world.loader.library(tile.path[1:-1], tile.span) if tile.path.startswith("<") else world.loader.load(tile.path)
+    text = (
+        world.loader.library(tile.path[1:-1], tile.span) if tile.path.startswith("<") else world.loader.load(tile.path)
+    )
     module = world.module(text, dict(params), tile.path.startswith("<"), tile.span)
     builtins.start(module)
     while world.pending:
@@ -190,7 +216,10 @@ def _simplest(value: Known) -> Known:
         lanes = cast("NDArray[Any]", data)
         return Known(value.type, lanes[0].item()) if len(lanes) and (lanes == lanes[0]).all() else value
     if isinstance(data, dict):
-        return Known(value.type, {k: _simplest(v) if isinstance(v, Known) else v for k, v in cast("dict[str, Value]", data).items()})
+        return Known(
+            value.type,
+            {k: _simplest(v) if isinstance(v, Known) else v for k, v in cast("dict[str, Value]", data).items()},
+        )
     if isinstance(data, ArrayData) and data.lanes and (data.items == data.items[:1]).all():
         return Known(value.type, ArrayData(data.items[0].copy()))
     return value
@@ -215,7 +244,13 @@ def _check_clashes(tasks: list[Task], arch: Arch) -> None:
         other = taken.setdefault(task.id, task)
         if other is not task:
             message = f"task id {task.id} is that of the {other.kind} task `{other.instance.name}` and of the {task.kind} task `{task.instance.name}`"
-            fail("E1033", message, task.span, Note("bound here first", other.span), help=f"on {arch.name} local and data tasks share their ids")
+            fail(
+                "E1033",
+                message,
+                task.span,
+                Note("bound here first", other.span),
+                help=f"on {arch.name} local and data tasks share their ids",
+            )
 
 
 # The id under which teardown handlers run.
@@ -226,11 +261,20 @@ def _check_handlers(world: World, tasks: tuple[Task, ...]) -> None:
     handlers = [e for e in world.effects if e.kind == "set_teardown_handler"]
     for task in tasks:
         if handlers and task.kind == "local" and task.id == _TEARDOWN_ID:
-            fail("E1033", f"local task id {_TEARDOWN_ID} is that of teardown handlers", task.span, Note("a handler is set here", handlers[0].span))
+            fail(
+                "E1033",
+                f"local task id {_TEARDOWN_ID} is that of teardown handlers",
+                task.span,
+                Note("a handler is set here", handlers[0].span),
+            )
 
 
 def _queues(world: World) -> tuple[Queue, ...]:
-    made = [Queue(e.values[0] == t.INPUT_QUEUE, *e.values[1:], e.span) for e in world.effects if e.kind == "initialize_queue"]
+    made = [
+        Queue(e.values[0] == t.INPUT_QUEUE, *e.values[1:], e.span)
+        for e in world.effects
+        if e.kind == "initialize_queue"
+    ]
     return tuple(sorted(made, key=lambda q: (not q.is_input, q.id)))
 
 
@@ -268,10 +312,22 @@ def _check_export(name: str, target: Any, layout: Layout, effect: Effect) -> Non
 
     export = layout.exports.get(name)
     if export is None:
-        fail("E1038", f'the layout exports no name "{name}"', effect.span, help=did_you_mean(name, layout.exports) or "call @export_name in the layout")
+        fail(
+            "E1038",
+            f'the layout exports no name "{name}"',
+            effect.span,
+            help=did_you_mean(name, layout.exports) or "call @export_name in the layout",
+        )
     have: t.Type = t.Function(target.params, target.result, False) if isinstance(target, c.Instance) else target.type
     if not _agree(have, export.type):
-        raise DiagnosticError(Diagnostic("E1038", f'"{name}" is {t.show(have)} here and {t.show(export.type)} in the layout', effect.span, (Note("exported here", export.span),)))
+        raise DiagnosticError(
+            Diagnostic(
+                "E1038",
+                f'"{name}" is {t.show(have)} here and {t.show(export.type)} in the layout',
+                effect.span,
+                (Note("exported here", export.span),),
+            )
+        )
 
 
 def _agree(have: t.Type, want: t.Type) -> bool:

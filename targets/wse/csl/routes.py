@@ -10,10 +10,10 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from ....compiler.source import Span
+from ....compiler.source import Note, Span
 from . import types as t
 from .convert import element, known
-from .values import Known, Value, fail, uniform
+from .values import Value, fail, repeated, uniform
 from .world import Arch
 
 DIRECTIONS = ("WEST", "EAST", "SOUTH", "NORTH", "RAMP")
@@ -93,7 +93,12 @@ def read_config(value: Value, color: int, arch: Arch, span: Span) -> ColorConfig
     fields = struct_fields(value, span)
     check_fields(fields, ("routes", "switches", "filter", "teardown"), span)
     if "routes" not in fields:
-        fail("E1034", "a color configuration needs `.routes`", span, help="write .{ .routes = .{ .rx = .{ WEST }, .tx = .{ RAMP } } }")
+        fail(
+            "E1034",
+            "a color configuration needs `.routes`",
+            span,
+            help="write .{ .routes = .{ .rx = .{ WEST }, .tx = .{ RAMP } } }",
+        )
     rx, tx, swaps, pop = _routes(fields["routes"], span)
     switches = _switches(fields.get("switches"), color, arch, span)
     teardown = _flag(fields["teardown"], span) if "teardown" in fields else False
@@ -140,11 +145,18 @@ def directions(value: Value, span: Span) -> int:
     elif isinstance(got.type, t.Array):
         items = [element(got, i) for i in range(got.type.count)]
     else:
-        fail("E1010", f"a direction is needed here, not {t.show(got.type)}", span, help=f"one of {', '.join(DIRECTIONS)}")
+        fail(
+            "E1010", f"a direction is needed here, not {t.show(got.type)}", span, help=f"one of {', '.join(DIRECTIONS)}"
+        )
     mask = 0
     for item in items:
         if item.type != t.DIRECTION:
-            fail("E1010", f"a direction is needed here, not {t.show(item.type)}", span, help=f"one of {', '.join(DIRECTIONS)}")
+            fail(
+                "E1010",
+                f"a direction is needed here, not {t.show(item.type)}",
+                span,
+                help=f"one of {', '.join(DIRECTIONS)}",
+            )
         bit = 1 << int(uniform(item.data))
         if mask & bit:
             fail("E1039", f"{DIRECTIONS[bit.bit_length() - 1]} is given twice", span)
@@ -228,7 +240,7 @@ class Routes:
             _clash(px, py, color, self.spans[int(grid[py, px])], span)
         index = self._index(config, span)
         grid[ys, xs] = index
-        if len(np.unique(ys.astype(np.int64) * self.width + xs)) < len(xs):
+        if repeated(ys.astype(np.int64) * self.width + xs, self.width * self.height) is not None:
             fail("E1033", f"color {color} of a PE is configured twice", span)
 
     def _index(self, config: ColorConfig, span: Span) -> int:
@@ -253,8 +265,4 @@ class Routes:
 
 
 def _clash(x: int, y: int, color: int, first: Span, second: Span) -> None:
-    from ....compiler.source import Note
-
     fail("E1033", f"color {color} of PE {x}, {y} is configured twice", second, Note("configured here first", first))
-
-

@@ -133,7 +133,12 @@ def _symbol(decl: s.Variable, value: Value, f: Frame, span: Span) -> Symbol:
     if type == FUNCTION:
         fail("E1013", f"`{decl.name}` needs the type of the functions it can hold", span)
     if type in (t.COMPTIME_INT, t.COMPTIME_FLOAT):
-        fail("E1013", f"`{decl.name}` needs a type that a PE can hold, not {t.show(type)}", span, help="declare one: `: i16`, or @as(i16, ...)")
+        fail(
+            "E1013",
+            f"`{decl.name}` needs a type that a PE can hold, not {t.show(type)}",
+            span,
+            help="declare one: `: i16`, or @as(i16, ...)",
+        )
     made = Symbol(decl.name, type, True, initial if initial.data is not None else None, span, align)
     f.world.symbols.append(made)
     return made
@@ -174,12 +179,21 @@ def _variable(decl: s.Variable, f: Frame) -> None:
     if not decl.mutable:
         f.scope.names[decl.name] = Bound(decl.name, hold(decl.name, value, f, span), span)
     elif f.out is None:
-        data = value.data.copy() if isinstance(value, Known) and hasattr(value.data, "copy") and not isinstance(value.data, dict) else None
+        data = (
+            value.data.copy()
+            if isinstance(value, Known) and hasattr(value.data, "copy") and not isinstance(value.data, dict)
+            else None
+        )
         start = known(value, span, f"the value of `{decl.name}`")
         f.scope.names[decl.name] = Cell(decl.name, start if data is None else Known(start.type, data), span)
     else:
         if value.type in (t.COMPTIME_INT, t.COMPTIME_FLOAT):
-            fail("E1013", f"`{decl.name}` needs a type that a PE can hold, not {t.show(value.type)}", span, help="declare one: `: i16`, or @as(i16, ...)")
+            fail(
+                "E1013",
+                f"`{decl.name}` needs a type that a PE can hold, not {t.show(value.type)}",
+                span,
+                help="declare one: `: i16`, or @as(i16, ...)",
+            )
         local = f.local(decl.name, value.type)
         f.scope.names[decl.name] = local
         if isinstance(value, Unknown) or value.data is not None:
@@ -254,7 +268,10 @@ def _prongs(value: Value, prongs: tuple[s.Prong, ...], f: Frame, span: Span) -> 
     prong, rest = prongs[0], prongs[1:]
     if prong.cases is None:
         return run(prong.body, f)
-    tests = [operate("==", value, coerce(evaluate(x, f), value.type, f.span(x.at), "this case"), span, span, f.span(x.at)) for x in prong.cases]
+    tests = [
+        operate("==", value, coerce(evaluate(x, f), value.type, f.span(x.at), "this case"), span, span, f.span(x.at))
+        for x in prong.cases
+    ]
     if all(isinstance(test, Known) for test in tests):
         matches = any([bool(truth(test, span)) for test in tests])
         return run(prong.body, f) if matches else _prongs(value, rest, f, span)
@@ -356,7 +373,9 @@ def bind_items(stmt: s.For, item: Value, index: Value, f: Frame) -> None:
 
 def range_numbers(items: Range, span: Span) -> range:
     """The numbers of a range that is known and the same in all lanes."""
-    start, stop, step = (uniform(known(v, span, "the bounds of this loop").data) for v in (items.start, items.stop, items.step))
+    start, stop, step = (
+        uniform(known(v, span, "the bounds of this loop").data) for v in (items.start, items.stop, items.step)
+    )
     return range(start, stop, step)
 
 
@@ -389,7 +408,15 @@ def _built_for(stmt: s.For, items: Value, f: Frame) -> str | None:
     return None
 
 
-def _count(stmt: s.For, type: t.Type, limits: tuple[Value, Value, Value], downward: bool, over: Ref | None, f: Frame, span: Span) -> None:
+def _count(
+    stmt: s.For,
+    type: t.Type,
+    limits: tuple[Value, Value, Value],
+    downward: bool,
+    over: Ref | None,
+    f: Frame,
+    span: Span,
+) -> None:
     """A loop that counts in a local; `over` is the array whose elements are the items."""
     outside = f.scope
     f.scope = Scope(outside)
@@ -417,6 +444,10 @@ def _count(stmt: s.For, type: t.Type, limits: tuple[Value, Value, Value], downwa
     f.loops.pop()
     test = c.Operation(t.BOOL, ">" if downward else "<", (here, to_code(stop, span)), span)
     advance = c.SetLocal(counter.slot, c.Operation(type, "+", (here, to_code(step, span)), span))
-    if not (isinstance(start, Known) and isinstance(stop, Known) and not uniform(compare(">" if downward else "<", start, stop).data)):
+    if not (
+        isinstance(start, Known)
+        and isinstance(stop, Known)
+        and not uniform(compare(">" if downward else "<", start, stop).data)
+    ):
         f.emit(c.Loop(test, body, (advance, *index_step), span), span)
     f.scope = outside

@@ -83,12 +83,23 @@ Type: TypeAlias = Basic | Int | Float | Array | Pointer | Function | Struct | En
 
 VOID, BOOL, TYPE = Basic("void"), Basic("bool"), Basic("type")
 COMPTIME_INT, COMPTIME_FLOAT = Basic("comptime_int"), Basic("comptime_float")
-STRING, ANON, ANYTYPE, MODULE = Basic("comptime_string"), Basic("comptime_struct"), Basic("anytype"), Basic("imported_module")
+STRING, ANON, ANYTYPE, MODULE = (
+    Basic("comptime_string"),
+    Basic("comptime_struct"),
+    Basic("anytype"),
+    Basic("imported_module"),
+)
 RANGE, UNDEFINED = Basic("range"), Basic("undefined")
 DIRECTION, COLOR = Basic("direction"), Basic("color")
 LOCAL_ID, DATA_ID, CONTROL_ID = Basic("local_task_id"), Basic("data_task_id"), Basic("control_task_id")
 INPUT_QUEUE, OUTPUT_QUEUE, UT_ID = Basic("input_queue"), Basic("output_queue"), Basic("ut_id")
-MEM1D, MEM4D, FABIN, FABOUT, FIFO = Basic("mem1d_dsd"), Basic("mem4d_dsd"), Basic("fabin_dsd"), Basic("fabout_dsd"), Basic("fifo_dsd")
+MEM1D, MEM4D, FABIN, FABOUT, FIFO = (
+    Basic("mem1d_dsd"),
+    Basic("mem4d_dsd"),
+    Basic("fabin_dsd"),
+    Basic("fabout_dsd"),
+    Basic("fifo_dsd"),
+)
 DSR_DEST, DSR_SRC0, DSR_SRC1 = Basic("dsr_dest"), Basic("dsr_src0"), Basic("dsr_src1")
 I8, I16, I32, I64 = (Int(bits, True) for bits in (8, 16, 32, 64))
 U8, U16, U32, U64 = (Int(bits, False) for bits in (8, 16, 32, 64))

@@ -177,10 +177,21 @@ def uniform(data: Any) -> Any:
     """The one value of all lanes; raises Diverged when they differ."""
     if not isinstance(data, np.ndarray):
         return data
-    values, labels = np.unique(cast("Lanes", data), return_inverse=True)
-    if len(values) > 1:
-        raise Diverged(labels.astype(np.int64))
-    return values[0].item()
+    lanes = cast("Lanes", data)
+    if (lanes == lanes[0]).all():
+        return lanes[0].item()
+    if lanes.dtype == np.dtype(bool):
+        raise Diverged(lanes.astype(np.int64))
+    raise Diverged(np.unique(lanes, return_inverse=True)[1].astype(np.int64))
+
+
+def repeated(flat: NDArray[np.int64], size: int) -> int | None:
+    """The place of an entry of `flat` (each in 0..size-1) that another one equals, or None."""
+    order = np.arange(len(flat))
+    last = np.empty(size, np.int64)
+    last[flat] = order
+    again = last[flat] != order
+    return int(np.argmax(again)) if again.any() else None
 
 
 def known_scalar(data: Lanes) -> Number:

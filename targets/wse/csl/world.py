@@ -245,7 +245,15 @@ class Frame:
     def inner(self, scope: Scope | None = None) -> Frame:
         """The same evaluation with a scope of its own, or with `scope`."""
         return Frame(
-            self.world, self.module, scope or Scope(self.scope), self.where, self.out, self.instance, self.result, None, self.lanes
+            self.world,
+            self.module,
+            scope or Scope(self.scope),
+            self.where,
+            self.out,
+            self.instance,
+            self.result,
+            None,
+            self.lanes,
         )
 
     def find(self, name: str) -> Entry | None:
