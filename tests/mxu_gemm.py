@@ -78,13 +78,21 @@ class Gemm:
         return self.places()[name][1]
 
     def program(self) -> MxuProgram:
-        first = [*self.load_a(0), *self.load_b(0), DmaWait(LOAD_A), DmaWait(LOAD_B), *self.pushes(Address(self.base("vb")))]
+        first = [
+            *self.load_a(0),
+            *self.load_b(0),
+            DmaWait(LOAD_A),
+            DmaWait(LOAD_B),
+            *self.pushes(Address(self.base("vb"))),
+        ]
         total = self.blocks[0] * self.blocks[1]
         stream = (*first, Loop("b", 0, total, tuple(self.block())), *([DmaWait(STORE)] * min(2, total)))
         kinds = {"a": "input", "b": "input", "c": "output"}
         types = {"a": (self.m, self.k), "b": (self.k, self.n), "c": (self.m, self.n)}
         buffers = tuple(
-            Buffer(n, memory, kinds.get(n, "scratch"), at, size, TensorType(BF16, types[n]) if n in types else None, 0, 0)
+            Buffer(
+                n, memory, kinds.get(n, "scratch"), at, size, TensorType(BF16, types[n]) if n in types else None, 0, 0
+            )
             for n, (memory, at, size) in self.places().items()
         )
         return MxuProgram("gemm", (KernelBlock("gemm", "gemm.tdsl:1", stream),), buffers)
@@ -111,8 +119,12 @@ class Gemm:
 
     def store(self) -> list[Instruction]:
         per, size = self.blocks[1], self.rows * self.cols
-        acc = box("vmem", Address(self.base("acc"), (Term("b", size * 4, 1, 2),)), F32, (self.rows, self.cols), self.cols * 4)
-        out = box("vmem", Address(self.base("out"), (Term("b", size * 2, 1, 2),)), BF16, (self.rows, self.cols), self.cols * 2)
+        acc = box(
+            "vmem", Address(self.base("acc"), (Term("b", size * 4, 1, 2),)), F32, (self.rows, self.cols), self.cols * 4
+        )
+        out = box(
+            "vmem", Address(self.base("out"), (Term("b", size * 2, 1, 2),)), BF16, (self.rows, self.cols), self.cols * 2
+        )
         at = Address(self.base("c"), (Term("b", self.rows * self.n * 2, per), Term("b", self.cols * 2, 1, per)))
         dst = box("hbm", at, BF16, (self.rows, self.cols), self.n * 2)
         free = When((Condition(Term("b", 1), "ge", 2),), (DmaWait(STORE),))

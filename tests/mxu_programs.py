@@ -96,7 +96,14 @@ def atoms(draw: st.DrawFn, loops: tuple[str, ...]) -> tuple[Instruction, ...]:
 
 
 def conditions(loops: tuple[str, ...]) -> st.SearchStrategy[Condition]:
-    term = st.builds(Term, st.sampled_from(loops), st.sampled_from([1, 1, 2]), st.sampled_from([1, 2]), st.sampled_from([0, 0, 2]), st.sampled_from([0, 1]))
+    term = st.builds(
+        Term,
+        st.sampled_from(loops),
+        st.sampled_from([1, 1, 2]),
+        st.sampled_from([1, 2]),
+        st.sampled_from([0, 0, 2]),
+        st.sampled_from([0, 1]),
+    )
     return st.builds(Condition, term, st.sampled_from(["eq", "ne", "lt", "ge"]), st.integers(-1, 12))
 
 

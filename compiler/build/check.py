@@ -22,6 +22,10 @@ from .compare import Agreement, Fault, close, same_bits
 from .options import Numerics
 
 
+# How the e-graph names the "rule" that a composite is its definition, which is never at fault.
+DEFINITION = "def "
+
+
 @dataclass(frozen=True, slots=True)
 class Wrong:
     """The first wrong value: what made it wrong, its op and "file:line:col", the rule that put it there, if one did.
@@ -102,11 +106,12 @@ def check(
 
 
 def _blamed(wrong: Wrong | None, fired: Mapping[str, Sequence[str]]) -> Wrong | None:
-    """`wrong` with the rules that fired where it is; when a lone one did, it is that one."""
+    """`wrong` with the rules that fired where it is; a lone one is blamed before the definition of a composite."""
     if wrong is None:
         return None
     there = tuple(dict.fromkeys(fired.get(wrong.source, ())))
-    return replace(wrong, rule=wrong.rule or (there[0] if len(there) == 1 else ""), fired=there)
+    made = "" if wrong.rule.startswith(DEFINITION) else wrong.rule
+    return replace(wrong, rule=made or (there[0] if len(there) == 1 else ""), fired=there)
 
 
 def output_names(graph: Graph) -> Sequence[str]:

@@ -448,9 +448,25 @@ def _check_formal(session: Session, module: Module, decl: s.FnDecl, formal: s.Fo
         )
     if decl.kind == "op" and formal.default is not None and formal.type.dims is not None:
         session.tell(Diagnostic("E0121", f"a tensor argument of an `op fn` has no default: `{formal.name}`", span))
+    if formal.default is not None:
+        _check_default(session, module, formal, formal.default)
     if decl.kind == "model" and (formal.type.dims is None or formal.default is not None):
         help = "write a `dim` or a constant above the model"
         session.tell(Diagnostic("E0107", f"`{formal.name}`: the arguments of a model are tensors", span, help=help))
+
+
+def _check_default(session: Session, module: Module, formal: s.Formal, default: s.Expr) -> None:
+    site = module_activation(session, module).site(default.at)
+    try:
+        value = evaluate(site.act, default)
+        if is_static(formal) and formal.type.name in STATIC_KINDS:
+            static_value(site, formal.type.name, formal.name, value)
+        elif formal.type.dims is not None and value is not None:
+            site.fail("E0107", f"the only default of a tensor is none, not {describe(value)}")
+    except Fail as fail:
+        session.tell(fail.diagnostic)
+    except Poisoned:
+        pass  # told where the name in it failed
 
 
 def _op_problem(session: Session, module: Module, decl: s.FnDecl) -> str | None:

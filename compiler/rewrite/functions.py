@@ -144,6 +144,10 @@ def _moves_only_units(shape: Sequence[int], p: Sequence[int]) -> bool:
     return moved == sorted(moved)
 
 
+def _rises(t: Sequence[int]) -> bool:
+    return all(a < b for a, b in pairwise(t))
+
+
 def _is_normal(value: float, to: DType) -> bool:
     least = np.ldexp(1.0, _FLOATS[to.name][1])
     got = float(rounded(value, to))
@@ -209,7 +213,7 @@ FUNCTIONS: dict[str, Function] = {
         ("compose(p, q)", "The perm of transpose(transpose(x, perm=p), perm=q).", permuted),
         ("inverse(p)", "The permutation that undoes p.", inverse),
         ("sorted(t)", "t in rising order.", lambda t: tuple(sorted(t))),
-        ("is_sorted(t)", "t rises strictly.", lambda t: all(a < b for a, b in pairwise(t))),
+        ("is_sorted(t)", "t rises strictly.", _rises),
         ("is_identity(p)", "p leaves every axis where it is.", lambda p: tuple(p) == tuple(range(len(p)))),
         ("moves_only_units(s, p)", "perm p of a tensor of shape s moves no element.", _moves_only_units),
         ("is_normal(v, D)", "The number v, rounded to dtype D, is finite and not denormal nor 0.", _is_normal),

@@ -353,7 +353,7 @@ def _plan_broadcast(draw: Draw, count: int, want: TensorType | None, chosen: dic
     assert want
     shape = ints(chosen.setdefault("shape", want.shape))
     rank = draw.rng.randint(0, len(shape))
-    dims = chosen.setdefault("dims", tuple(sorted(draw.rng.sample(range(len(shape)), rank))))
+    dims = ints(chosen.setdefault("dims", tuple(sorted(draw.rng.sample(range(len(shape)), rank)))))
     return [want.with_shape(1 if draw.rng.random() < 0.15 else shape[d] for d in dims)]
 
 
@@ -378,7 +378,7 @@ def _regrouped(draw: Draw, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _plan_transpose(draw: Draw, count: int, want: TensorType | None, chosen: dict[str, Any]) -> Wants:
     assert want
-    perm = chosen.setdefault("perm", tuple(draw.rng.sample(range(want.rank), want.rank)))
+    perm = ints(chosen.setdefault("perm", tuple(draw.rng.sample(range(want.rank), want.rank))))
     if len(perm) != want.rank:
         want = want.with_shape(draw.shape(len(perm)))
     return [want.with_shape(want.shape[perm.index(i)] for i in range(len(perm)))]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from ...compiler.graph import DType
 from ...compiler.machine import Bounds, Machine, load_machine
@@ -19,13 +19,10 @@ from ...compiler.source import Diagnostic, DiagnosticError
 
 # Classes of vector work with a figure of their own in [vector]; `work.py` says which op is of which class.
 OpClass = Literal[
-    "simple", "sum", "sign", "round", "convert", "div", "rem", "int_div", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt",
-    "tanh", "erf", "sin", "cos", "pow",
+    "simple", "sum", "sign", "round", "convert", "div", "rem", "int_div", "exp", "expm1", "log", "log1p", "sqrt",
+    "rsqrt", "tanh", "erf", "sin", "cos", "pow",
 ]  # fmt: skip
-OP_CLASSES: tuple[OpClass, ...] = (
-    "simple", "sum", "sign", "round", "convert", "div", "rem", "int_div", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt",
-    "tanh", "erf", "sin", "cos", "pow",
-)  # fmt: skip
+OP_CLASSES: tuple[OpClass, ...] = get_args(OpClass)
 MatrixType = Literal["bf16", "i8", "u8", "f8e4m3", "f8e5m2"]
 
 
@@ -244,13 +241,22 @@ def _checked(machine: Machine[Chip]) -> Machine[Chip]:
     for table, entries in (("vector.alu", chip.vector.alu), ("vector.eup", chip.vector.eup)):
         lacking = [c for c in OP_CLASSES if c not in entries]
         if lacking:
-            problems.append(Diagnostic("E0503", f"`{table}` lacks {', '.join(lacking)}", help="one figure for each class"))
-    for table, rates in (("mxu.rows_per_cycle", chip.mxu.rows_per_cycle), ("mxu.push_cycles_per_tile", chip.mxu.push_cycles_per_tile)):
+            problems.append(
+                Diagnostic("E0503", f"`{table}` lacks {', '.join(lacking)}", help="one figure for each class")
+            )
+    for table, rates in (
+        ("mxu.rows_per_cycle", chip.mxu.rows_per_cycle),
+        ("mxu.push_cycles_per_tile", chip.mxu.push_cycles_per_tile),
+    ):
         if "bf16" not in rates:
-            problems.append(Diagnostic("E0503", f"`{table}` lacks bf16", help="every other float is multiplied through it"))
+            problems.append(
+                Diagnostic("E0503", f"`{table}` lacks bf16", help="every other float is multiplied through it")
+            )
     for key, value, step in (("mxu.size", chip.mxu.size, chip.vpu.lanes), ("vpu.lanes", chip.vpu.lanes, 8)):
         if value % step:
-            problems.append(Diagnostic("E0505", f"`{key}` must be a multiple of {step}, not {value}", machine.span(key)))
+            problems.append(
+                Diagnostic("E0505", f"`{key}` must be a multiple of {step}, not {value}", machine.span(key))
+            )
     if problems:
         raise DiagnosticError(problems)
     return machine

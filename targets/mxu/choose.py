@@ -22,7 +22,7 @@ from .emit_kernel import Room, allocate
 from .emit_matmul import MatrixUnits
 from .numerics import passes
 from .stages import stages
-from .strided import dense, element_bytes, padded_bytes
+from .strided import dense, element_bytes, padded_bytes, padded_size
 from .tiles import Cut, Form, Region, form, regions, tile_body
 from .work import ZERO, Work, contiguous_runs, mul_cycles, push_cycles, unit_cycles, vector_work
 
@@ -33,6 +33,8 @@ TILE_BYTES = (1 << 18, 1 << 20, 1 << 22)
 # Share of the other units' busy time that does not hide behind the busiest one's: they wait for each other's
 # results and share issue slots. Fitted to the simulator; it orders grids, the simulator gives the time.
 CONTENTION = 0.12
+LITERALS = ("full", "iota", "constant")
+VIEWS = ("reshape", "transpose", "slice", "broadcast")
 
 
 def matrix_units(chip: Chip) -> MatrixUnits:
@@ -67,8 +69,41 @@ class _Totals:
     vector: Work
     matmuls: tuple[Node, ...]
     gathers: tuple[Node, ...]
-    gathered: frozenset[int]
     tiled: tuple[int, ...]
+    # Values that take registers, and those that may take VMEM with how many times their bytes.
+    held: tuple[_Held, ...]
+    stored: tuple[tuple[_Held, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A value's extents, the axes of it that run with a class of the grid (axis, class, scale), its padding."""
+
+    extents: tuple[int, ...]
+    axes: tuple[tuple[int, int, int], ...]
+    element_bytes: int
+    whole_bytes: int
+
+    def tile(self, tiles: dict[int, int]) -> list[int]:
+        """Extents of one tile."""
+        shape = list(self.extents)
+        for axis, cls, scale in self.axes:
+            if cls in tiles:
+                shape[axis] = scale * tiles[cls]
+        return shape
+
+    def padded_bytes(self, tiles: dict[int, int]) -> int:
+        """Bytes in VMEM of one tile."""
+        return padded_size(self.tile(tiles), self.element_bytes)
+
+
+def _held(f: Form, v: int) -> _Held:
+    t = f.body.types[v]
+    axes = tuple(
+        (i, f.cuts.of[v, i], f.cuts.classes[f.cuts.of[v, i]].scales[v, i])
+        for i in range(t.rank) if f.cuts.of.get((v, i)) in f.grid_classes
+    )
+    return _Held(tuple(map(int, t.shape)), axes, element_bytes(t.dtype), padded_bytes(t.shape, t.dtype))
 
 
 @lru_cache(maxsize=4096)
@@ -104,9 +139,20 @@ def _totals(f: Form, chip: Chip) -> _Totals:
         vector,
         tuple(s.node for s in found if s.kind == "matmul" and s.node is not None),
         tuple(s.node for s in found if s.kind == "gather" and s.node is not None),
-        frozenset(s.node.args[0] for s in found if s.kind == "gather" and s.node is not None),
         tuple(n.out for n in f.body.inputs if n.out in read and n.type.size),
+        tuple(_held(f, n.outs[0]) for n in f.body.nodes if n.op not in LITERALS and n.types[0].size),
+        tuple(_stored(f)),
     )
+
+
+def _stored(f: Form) -> Iterable[tuple[_Held, int]]:
+    """Values that stages may keep in VMEM: as they are, as f32 sums beside that, or in bf16 parts."""
+    kept = {*f.body.outputs, *(a for n in f.body.nodes if n.op == "matmul" for a in n.args)}
+    for n in f.body.nodes:
+        if n.op in (*LITERALS, *VIEWS) and n.outs[0] not in kept:
+            continue
+        t = n.types[0]
+        yield _held(f, n.outs[0]), 5 if t.dtype == F32 and t.rank > 1 else 3 if n.op == "matmul" else 1
 
 
 # ---- candidates ----------------------------------------------------------------------------------
@@ -166,7 +212,7 @@ def _price(f: Form, total: _Totals, grid: tuple[Cut, ...], chip: Chip) -> Kernel
     gathered = sum(_gather_bytes(f, n, chip) for n in total.gathers)
     read += gathered
     mxu = _mxu_cycles(f, total, tiles, counts, chip)
-    padding = _padding(f, total, tiles, counts)
+    padding = _padding(total, tiles, counts)
     units = {"mxu": mxu, **{u: c * padding for u, c in unit_cycles(total.vector, chip).items()}}
     copies = (read + written) / chip.hbm_bytes_per_cycle
     compute = max(units.values()) if steps > 1 else mxu + max(units[u] for u in units if u != "mxu")
@@ -178,7 +224,7 @@ def _price(f: Form, total: _Totals, grid: tuple[Cut, ...], chip: Chip) -> Kernel
     steady = max(rest, compute) + CONTENTION * (min(rest, compute) + sum(units.values()) - max(units.values()))
     cycles = fill + steady + drain + latency * (steps if steps < 4 else 4)
     busy = {u: c / chip.hz for u, c in units.items()} | {"hbm": copies / chip.hz}
-    return KernelCost(cycles / chip.hz, busy, int(read), written, _upper_bytes(f, tiles, 1 + total.levels))
+    return KernelCost(cycles / chip.hz, busy, int(read), written, _upper_bytes(total, tiles))
 
 
 def _tile_size(f: Form, v: int, tiles: dict[int, int]) -> tuple[int, ...]:
@@ -245,18 +291,15 @@ def _mxu_cycles(
     return cycles
 
 
-def _padding(f: Form, total: _Totals, tiles: dict[int, int], counts: dict[int, int]) -> float:
+def _padding(total: _Totals, tiles: dict[int, int], counts: dict[int, int]) -> float:
     """How much more the registers of all tiles hold than those of the whole tensors: short tiles are padded."""
     if not tiles:
         return 1.0
     cut = whole = 0
-    for n in f.body.nodes:
-        if n.op in ("full", "iota", "constant") or not n.types[0].size:
-            continue
-        v, t = n.outs[0], n.types[0]
-        number = prod(counts[i] for i in counts if i in f.cuts.carried(v, t.rank))
-        cut += number * padded_bytes(_tile_size(f, v, tiles), t.dtype)
-        whole += padded_bytes(t.shape, t.dtype)
+    for value in total.held:
+        number = prod(counts[cls] for _, cls, _ in value.axes if cls in counts)
+        cut += number * value.padded_bytes(tiles)
+        whole += value.whole_bytes
     return cut / whole if whole else 1.0
 
 
@@ -266,18 +309,9 @@ def _fed(f: Form, n: Node) -> DType:
     return BF16 if own == F32 else own
 
 
-def _upper_bytes(f: Form, tiles: dict[int, int], slots: int) -> int:
-    """More VMEM than any stages of this body take: every value in all its slots, and as f32 sums or bf16 parts."""
-    total = 0
-    kept = {*f.body.outputs, *(a for n in f.body.nodes if n.op == "matmul" for a in n.args)}
-    for n in f.body.nodes:
-        free = n.op in ("full", "iota", "constant", "reshape", "transpose", "slice", "broadcast")
-        if free and n.out not in kept:
-            continue
-        shape, t = _tile_size(f, n.outs[0], tiles), n.types[0]
-        each = padded_bytes(shape, t.dtype)
-        total += slots * each * (5 if t.dtype.name == "f32" and t.rank > 1 else 3 if n.op == "matmul" else 1)
-    return total
+def _upper_bytes(total: _Totals, tiles: dict[int, int]) -> int:
+    """More VMEM than any stages of this body take: every value in all its slots."""
+    return (1 + total.levels) * sum(times * value.padded_bytes(tiles) for value, times in total.stored)
 
 
 def fast_bytes(f: Form, parts: Iterable[Region]) -> int:

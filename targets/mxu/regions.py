@@ -80,7 +80,9 @@ def term_range(term: Term, start: int, stop: int) -> tuple[int, int]:
     elif last - first + 1 >= term.mod:
         ends = (0, term.coef * (term.mod - 1))
     else:
-        values = [term.coef * (s % term.mod) for s in (range(first, last + 1) if last - first < 64 else (0, term.mod - 1))]
+        values = [
+            term.coef * (s % term.mod) for s in (range(first, last + 1) if last - first < 64 else (0, term.mod - 1))
+        ]
         ends = (min(values), max(values))
     return min(ends), max(ends)
 
@@ -139,7 +141,9 @@ def _edges(term: Term, value: int) -> Iterator[int]:
             yield s * term.div - term.offset
 
 
-def narrowed(ranges: Mapping[str, tuple[int, int]], conditions: Sequence[Condition]) -> dict[str, tuple[int, int]] | None:
+def narrowed(
+    ranges: Mapping[str, tuple[int, int]], conditions: Sequence[Condition]
+) -> dict[str, tuple[int, int]] | None:
     """`ranges` cut to where all `conditions` may hold, periodic ones left out; None when they never do."""
     found = dict(ranges)
     for c in conditions:

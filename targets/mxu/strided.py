@@ -5,6 +5,7 @@ Must not know plans, kernels or time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -72,10 +73,18 @@ def padded(shape: tuple[int, ...], dtype: DType) -> Box:
 
 def padded_bytes(shape: tuple[int, ...], dtype: DType) -> int:
     """Bytes that `padded(shape)` occupies; a multiple of one tile."""
-    box = padded(shape, dtype)
+    return padded_size(shape, element_bytes(dtype))
+
+
+def padded_size(shape: Sequence[int], element_bytes: int) -> int:
+    """`padded_bytes` of elements of so many bytes."""
+    rows = SUBLANES * max(1, 4 // element_bytes)
+    size = element_bytes
+    for i, d in enumerate(reversed(shape)):
+        step = LANES if i == 0 else rows if i == 1 else 1
+        size *= -(-max(int(d), 1) // step) * step
     tile = SUBLANES * LANES * 4
-    whole = box.strides[0] * max(int(shape[0]), 1) if shape else tile
-    return -(-whole // tile) * tile
+    return max(tile, -(-size // tile) * tile)
 
 
 def view_of(node: Node, box: Box) -> Box | None:

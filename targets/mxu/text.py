@@ -113,7 +113,9 @@ def _line(i: DmaStart | DmaGather | DmaWait | Push | Mul | Pop) -> str:
         case DmaStart(dst, src, sem):
             if (dst.dtype, dst.shape) != (src.dtype, src.shape):
                 return f"dma {_view(dst)} <- {_view(src)} sem {sem}"
-            return f"dma {_place(dst)} <- {_place(src)} {_type(src)} {_ints(dst.strides)} {_ints(src.strides)} sem {sem}"
+            return (
+                f"dma {_place(dst)} <- {_place(src)} {_type(src)} {_ints(dst.strides)} {_ints(src.strides)} sem {sem}"
+            )
         case DmaGather(dst, table, index, sem):
             return f"gather {_view(dst)} <- {_view(table)} at {_view(index)} sem {sem}"
         case DmaWait(sem):
@@ -397,7 +399,9 @@ def _read_term(r: _Reader) -> Term:
     wrapped = r.take("(")
     shifted = wrapped and r.take("(")
     loop = r.match(_LOOP_NAME, "a loop variable")
-    offset = int(r.match(r"[+-]\d+", "an offset")) if shifted or (wrapped and re.match(r"[+-]\d", r.line[r.at :])) else 0
+    offset = (
+        int(r.match(r"[+-]\d+", "an offset")) if shifted or (wrapped and re.match(r"[+-]\d", r.line[r.at :])) else 0
+    )
     if shifted:
         r.need(")")
     div = r.number_() if r.take("//") else 1

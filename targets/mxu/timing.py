@@ -27,7 +27,6 @@ from .isa import (
     MxuProgram,
     Pop,
     Push,
-    Term,
     Vector,
     View,
     When,
@@ -84,7 +83,10 @@ class _Maker:
     kernels: list[tuple[KernelBlock, KernelStep]] = field(default_factory=list[tuple[KernelBlock, KernelStep]])
 
     def body(
-        self, stream: Sequence[Instruction], ranges: dict[str, tuple[int, int]], found: list[Access],
+        self,
+        stream: Sequence[Instruction],
+        ranges: dict[str, tuple[int, int]],
+        found: list[Access],
         tests: list[Condition],
     ) -> list[Step]:
         """Steps of `stream` inside loops of `ranges`; its accesses go to `found`, its conditions to `tests`."""
@@ -106,9 +108,7 @@ class _Maker:
             case _:
                 return self._plain(i, ranges, found)
 
-    def _loop(
-        self, i: Loop, ranges: dict[str, tuple[int, int]], found: list[Access], tests: list[Condition]
-    ) -> Step:
+    def _loop(self, i: Loop, ranges: dict[str, tuple[int, int]], found: list[Access], tests: list[Condition]) -> Step:
         own: list[Access] = []
         conditions: list[Condition] = []
         inner = {**ranges, i.var: loop_range(i)}
@@ -128,7 +128,10 @@ class _Maker:
         return step
 
     def _plain(
-        self, i: DmaStart | DmaGather | Push | Mul | Pop | Vector, ranges: dict[str, tuple[int, int]], found: list[Access]
+        self,
+        i: DmaStart | DmaGather | Push | Mul | Pop | Vector,
+        ranges: dict[str, tuple[int, int]],
+        found: list[Access],
     ) -> Step:
         def access(view: View, write: bool, unit: int) -> Access:
             return self._add(access_of(len(self.conflicts.accesses), view, write, unit), ranges, found)
@@ -260,5 +263,3 @@ class _Result:
             for var, n in self.made.notes.replayed.items()
             if n > MANY and self.made.notes.jumps
         )
-
-

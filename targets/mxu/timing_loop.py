@@ -84,7 +84,14 @@ class LoopStep:
     """Runs its body for each value of its variable, skipping what repeats."""
 
     def __init__(
-        self, var: str, start: int, stop: int, body: list[Step], shape: LoopShape, loop_cycles: int, notes: Notes,
+        self,
+        var: str,
+        start: int,
+        stop: int,
+        body: list[Step],
+        shape: LoopShape,
+        loop_cycles: int,
+        notes: Notes,
         conflicts: Conflicts,
     ) -> None:
         self.var, self.start, self.stop, self.body = var, start, stop, body
@@ -204,7 +211,11 @@ def reach(a: Access, ranges: dict[str, tuple[int, int]]) -> tuple[int, int]:
 
 
 def shape_of(
-    var: str, accesses: list[Access], conditions: list[Condition], inside: dict[str, tuple[int, int]], conflicts: Conflicts
+    var: str,
+    accesses: list[Access],
+    conditions: list[Condition],
+    inside: dict[str, tuple[int, int]],
+    conflicts: Conflicts,
 ) -> LoopShape:
     """The facts about the loop over `var` whose subtree has these VMEM accesses and conditions."""
     own = {a.sid: [Term(*row) for row in a.terms if row[0] == var] for a in accesses}

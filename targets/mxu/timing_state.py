@@ -46,6 +46,11 @@ class Results:
     first: int
     interval: int
 
+    def relative(self, now: int) -> tuple[int, int, int]:
+        """These results in times from `now`; once all are ready, since when does not matter."""
+        ready = self.first + self.steps * self.interval <= now
+        return self.steps, 0 if ready else self.first - now, self.interval
+
 
 @dataclass(slots=True)
 class MatrixUnit:
@@ -86,13 +91,17 @@ class MatrixUnit:
     def relative(self, now: int) -> tuple[object, ...]:
         """What of this unit the future can depend on, in times from `now`."""
         last = self.step_popped(self.popped - 1)
-        recent = (self.entered - self.popped, self.popped - self.pop_step, max(self.pop_start - now, -(1 << 40)), self.pop_interval)
+        recent = (
+            self.entered - self.popped,
+            self.popped - self.pop_step,
+            max(self.pop_start - now, -(1 << 40)),
+            self.pop_interval,
+        )
         live = recent if last is not None and last > now else (self.entered - self.popped,)
         return (
             max(self.mul_free - now, 0), max(self.push_free - now, 0), max(self.pop_free - now, 0), self.taken, live,
             tuple(max(t - now, 0) for t in self.staged), tuple(max(t - now, 0) for t in self.latched),
-            # A step that is ready counts as ready now; an interval matters only while some step is not.
-            tuple((r.steps, max(r.first - now, 0 if r.first + r.steps * r.interval <= now else r.first - now), r.interval) for r in self.queue),
+            tuple(r.relative(now) for r in self.queue),
         )  # fmt: skip
 
 

@@ -158,7 +158,14 @@ def put(st: State, access: Access, low: int, first: int, last: int) -> None:
 
 def charges(work: Work, chip: Chip, *more: Charge) -> tuple[Charge, ...]:
     """The servers that `work` takes ticks of."""
-    names = (("vld", ts.VLD), ("vst", ts.VST), ("valu", ts.VALU), ("eup", ts.EUP), ("xlu", ts.XLU), ("scalar", ts.SCALAR))
+    names = (
+        ("vld", ts.VLD),
+        ("vst", ts.VST),
+        ("valu", ts.VALU),
+        ("eup", ts.EUP),
+        ("xlu", ts.XLU),
+        ("scalar", ts.SCALAR),
+    )
     cycles = unit_cycles(work, chip)
     found = tuple((server, ticks(cycles[name])) for name, server in names if cycles[name])
     return found + more

@@ -130,7 +130,9 @@ class _Machine:
         array = given[b.name]
         assert b.type is not None
         if array.shape != b.type.shape or array.dtype != b.type.dtype.numpy:
-            raise ValueError(f"{b.kind} {b.name} is {b.type} but the value bound to it is {array.dtype}{list(array.shape)}")
+            raise ValueError(
+                f"{b.kind} {b.name} is {b.type} but the value bound to it is {array.dtype}{list(array.shape)}"
+            )
         raw = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
         memory = self.memories["hbm"]
         memory.data[b.address : b.address + raw.size] = raw
@@ -160,7 +162,9 @@ class _Machine:
     def hazard(self, code: str, message: str) -> NoReturn:
         notes: list[Note] = []
         if self.kernel is not None:
-            notes.append(Note(f"in kernel {self.kernel.name}" + (f", from {self.kernel.source}" if self.kernel.source else "")))
+            notes.append(
+                Note(f"in kernel {self.kernel.name}" + (f", from {self.kernel.source}" if self.kernel.source else ""))
+            )
         if self.at is not None:
             notes.append(Note(f"at `{show_instruction(self.at)}`"))
         if self.env:
@@ -238,7 +242,13 @@ class _Machine:
         used: list[_Place] = [index]
         # Only the rows taken are read, so only they must have been written.
         for n in dict.fromkeys(rows.tolist()):
-            row = View(i.table.memory, i.table.address + int(n) * i.table.strides[0], i.table.dtype, (1, *i.table.shape[1:]), i.table.strides)
+            row = View(
+                i.table.memory,
+                i.table.address + int(n) * i.table.strides[0],
+                i.table.dtype,
+                (1, *i.table.shape[1:]),
+                i.table.strides,
+            )
             place = self.resolve(row)
             self.check_read(place)
             used.append(place)
@@ -264,7 +274,9 @@ class _Machine:
         for waiting in self.copies.values():
             for copy in waiting:
                 if self.shared(place, copy.dst):
-                    self.hazard("E0901", f"{self.told(place)} is read while a copy to {self.told(copy.dst)} is under way")
+                    self.hazard(
+                        "E0901", f"{self.told(place)} is read while a copy to {self.told(copy.dst)} is under way"
+                    )
         if not place.was_read:
             if not place.written.all():
                 self.hazard("E0903", f"{self.told(place)} is read, but not all of it was ever written")
@@ -277,7 +289,10 @@ class _Machine:
             for copy in waiting:
                 for other in (copy.dst, *copy.src):
                     if self.shared(place, other):
-                        self.hazard("E0902", f"{self.told(place)} is overwritten while a copy of {self.told(other)} is under way")
+                        self.hazard(
+                            "E0902",
+                            f"{self.told(place)} is overwritten while a copy of {self.told(other)} is under way",
+                        )
         if source is not None and self.shared(place, source):
             self.hazard("E0902", f"a copy to {self.told(place)} overwrites what it reads")
         if not place.was_written:

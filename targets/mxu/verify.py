@@ -65,7 +65,9 @@ class _Check:
             if b.memory not in sizes:
                 self.faults.append(f"buffer {b.name} lies in {b.memory}, which is no memory")
             elif b.address < 0 or b.address + b.nbytes > sizes[b.memory]:
-                self.faults.append(f"buffer {b.name} ends at byte {b.address + b.nbytes} of {sizes[b.memory]} of {b.memory}")
+                self.faults.append(
+                    f"buffer {b.name} ends at byte {b.address + b.nbytes} of {sizes[b.memory]} of {b.memory}"
+                )
             if b.kind in ("input", "param", "output") and b.type is None:
                 self.faults.append(f"{b.kind} buffer {b.name} has no type")
         for memory in sizes:
@@ -113,7 +115,12 @@ class _Check:
         yield from self.views((i.dst, i.table, i.index), ranges)
         if i.index.memory != "vmem" or i.index.dtype != I32 or i.index.shape != i.dst.shape[:1]:
             yield f"the index is not i32[{i.dst.shape[0] if i.dst.shape else ''}] in VMEM"
-        if not i.table.shape or i.table.shape[0] < 1 or i.table.shape[1:] != i.dst.shape[1:] or i.table.dtype != i.dst.dtype:
+        if (
+            not i.table.shape
+            or i.table.shape[0] < 1
+            or i.table.shape[1:] != i.dst.shape[1:]
+            or i.table.dtype != i.dst.dtype
+        ):
             yield "rows of the table and of the destination have different types"
 
     def matrix(self, i: Push | Mul | Pop, ranges: Ranges) -> Iterator[str]:
@@ -149,8 +156,9 @@ class _Check:
         yield from self.bodies[id(i.body)]
         takes, gives = tuple(n.type for n in i.body.inputs), i.body.output_types
         for word, types, views in (("takes", takes, i.inputs), ("gives", gives, i.outputs)):
-            if types != tuple(TensorType(v.dtype, v.shape) for v in views):
-                yield f"the body {word} {_types(types)}, the views are {_types([TensorType(v.dtype, v.shape) for v in views])}"
+            seen = tuple(TensorType(v.dtype, v.shape) for v in views)
+            if types != seen:
+                yield f"the body {word} {_types(types)}, the views are {_types(seen)}"
 
     def views(self, views: Sequence[View], ranges: Ranges) -> Iterator[str]:
         for v in views:

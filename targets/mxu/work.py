@@ -19,9 +19,9 @@ from .isa import View
 from .work_vector import Work, body_work, vregs
 
 __all__ = [
-    "ZERO", "Work", "contiguous_runs", "dma_bytes", "dma_cycles", "dma_setup_cycles", "gather_cycles", "mul_cycles", "mul_work",
-    "pop_cycles", "pop_work", "push_cycles", "push_work", "queue_steps", "unit_cycles", "vector_cycles", "vector_work",
-    "vregs", "view_runs",
+    "ZERO", "Work", "contiguous_runs", "dma_bytes", "dma_cycles", "dma_setup_cycles", "gather_cycles", "mul_cycles",
+    "mul_work", "pop_cycles", "pop_work", "push_cycles", "push_work", "queue_steps", "unit_cycles", "vector_cycles",
+    "vector_work", "view_runs", "vregs",
 ]  # fmt: skip
 
 ZERO = Work()

@@ -9,14 +9,14 @@ know time or programs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import ceil, prod
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from ...compiler.graph import OPS, DType, Graph, Node, TensorType, expand, is_composite
 from .chip import Chip, OpClass
 
-Shape = tuple[int, ...]
+Shape: TypeAlias = tuple[int, ...]
 # row: last axis along lanes. col: last axis along sublanes, the same in every lane. rep: as row with a last axis of
 # 1, the same in every lane.
 Layout = Literal["row", "col", "rep"]
@@ -59,8 +59,8 @@ def vregs(shape: Shape, bits: int, chip: Chip) -> int:
     if not shape:
         return 1
     pack = max(1, 32 // bits)
-    rows = shape[-2] if len(shape) > 1 else 1
-    tiles = -(-rows // (chip.vpu.sublanes * pack)) * -(-shape[-1] // chip.vpu.lanes)
+    rows, lanes = (1, *shape)[-2:]
+    tiles = -(-rows // (chip.vpu.sublanes * pack)) * -(-lanes // chip.vpu.lanes)
     return int(prod(shape[:-2]) * tiles * max(1, bits // 32))
 
 
@@ -130,10 +130,20 @@ class _Body:
         handler = _HANDLERS.get(node.op) or (_elementwise if "elementwise" in OPS[node.op].traits else _other)
         handler(self, node, [self.values[a] for a in node.args])
 
-    def put(self, node: Node, layout: Layout = "row", level: int = 0, **more: bool) -> _Value:
-        made = _Value(node.types[0], layout, level, **more)
-        self.values.update((v, made if i == 0 else replace(made, type=t, loads=set())) for i, (v, t) in enumerate(zip(node.outs, node.types, strict=True)))
-        return made
+    def put(
+        self,
+        node: Node,
+        layout: Layout = "row",
+        level: int = 0,
+        *,
+        stored: bool = False,
+        free: bool = False,
+        is_input: bool = False,
+    ) -> _Value:
+        """Notes the node's results, all of one kind; the first is returned."""
+        for v, t in zip(node.outs, node.types, strict=True):
+            self.values[v] = _Value(t, layout, level, stored, free, is_input)
+        return self.values[node.outs[0]]
 
     def count(self, value: _Value, bits: int = 32) -> int:
         return vregs(value.physical, bits, self.chip)
@@ -188,7 +198,11 @@ class _Body:
 
     def relayout(self, value: _Value) -> None:
         """Rows along sublanes become rows along lanes or back: a transpose of its registers."""
-        self.cross(max(self.count(value), vregs((*value.type.shape, 1), 32, self.chip)), self.chip.xlu.transpose_latency_cycles, "transpose")
+        self.cross(
+            max(self.count(value), vregs((*value.type.shape, 1), 32, self.chip)),
+            self.chip.xlu.transpose_latency_cycles,
+            "transpose",
+        )
 
     def _output(self, value: _Value) -> None:
         if value.layout == "col" and value.type.rank:
@@ -211,19 +225,21 @@ class _Body:
 def _elementwise(b: _Body, node: Node, args: list[_Value]) -> None:
     level = b.read(args)
     wide = [a for a in args if not a.free]
-    layouts = {a.layout for a in wide} or {"row"}
+    layouts = {a.layout for a in wide}
     if len(layouts) > 1 and node.types[0].rank:
         for a in wide:
             if a.layout == "col":
                 b.relayout(a)
-    layout: Layout = next(iter(layouts)) if len(layouts) == 1 else "row"
+    layout: Layout = wide[0].layout if len(layouts) == 1 and wide else "row"
     made = b.put(node, layout, level, free=bool(args) and not wide)
     dtype = args[0].type.dtype if node.op != "select" else args[1].type.dtype
     kind = op_class(node.op, dtype)
     if node.op == "convert":
         _convert(b, made, args[0])
         return
-    registers = b.width(made) if made.type.dtype.name != "bool" else vregs(made.physical, max(dtype.bits, 16) if not b.narrow(dtype) else 32, b.chip)
+    # A comparison is as wide as what it compares.
+    compared = 32 if b.narrow(dtype) else max(dtype.bits, 16)
+    registers = vregs(made.physical, compared, b.chip) if made.type.dtype.name == "bool" else b.width(made)
     factor = 4 if dtype.bits == 64 else 1
     b.alu += b.chip.vector.alu[kind] * registers * factor
     b.eup += b.chip.vector.eup[kind] * registers
@@ -277,20 +293,18 @@ def _broadcast(b: _Body, node: Node, args: list[_Value]) -> None:
             b.cross(b.count(x), b.chip.xlu.rotate_latency_cycles, "rotate")
         elif x.type.rank < 2 or x.type.shape[-2] == 1:
             b.alu += b.count(x)
-    elif x.layout == "col" and (onto_lanes or last != out.rank - 2):
-        b.relayout(x)
-    elif x.layout == "row":
+    elif (x.layout == "col" and (onto_lanes or last != out.rank - 2)) or x.layout == "row":
         b.relayout(x)
     b.put(node, "row", level)
 
 
 def _tiled_alike(old: Shape, new: Shape, chip: Chip) -> bool:
     """Whether registers of a shape are registers of the other: same lanes, and sublanes in whole registers."""
-    old, new = ((1, 1) + old)[-max(2, len(old)) :], ((1, 1) + new)[-max(2, len(new)) :]
-    if old[-1] != new[-1]:
+    (old_rows, old_lanes), (new_rows, new_lanes) = (1, 1, *old)[-2:], (1, 1, *new)[-2:]
+    if old_lanes != new_lanes:
         return False
     step = chip.vpu.sublanes
-    return old[-2] == new[-2] or (old[-2] % step == 0 and new[-2] % step == 0)
+    return old_rows == new_rows or (old_rows % step == 0 and new_rows % step == 0)
 
 
 def _reshape(b: _Body, node: Node, args: list[_Value]) -> None:

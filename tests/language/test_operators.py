@@ -178,3 +178,12 @@ def test_convolution_and_pooling(tmp_path: Path) -> None:
         [np.stack([x[:, :, i : i + 2, j : j + 2].max((2, 3)) for j in range(4)], -1) for i in range(0, 5, 1)], 2
     )
     np.testing.assert_array_equal(compute(tmp_path, "max_pool(x, 2, stride=1)", top, x=x), top)
+
+
+def test_ops_of_the_table_are_functions(tmp_path: Path) -> None:
+    x, y = floats(3, 5), floats(5)
+    for body, want in (
+        ("tan(x)", np.tan(x)), ("atan2(x, y)", np.arctan2(x, y)), ("cumsum(x, axis=-1)", x.cumsum(-1)), ("argmin(x, 0)", x.argmin(0).astype(np.int32)),
+        ("sort(x, axis=-1)", np.sort(x, -1)), ("top_k(x, k=2)[0]", -np.sort(-x, -1)[:, :2]), ("cbrt(x)", np.cbrt(x)),
+    ):  # fmt: skip
+        np.testing.assert_allclose(compute(tmp_path, body, want, x=x, y=y), want, rtol=1e-6, err_msg=body)

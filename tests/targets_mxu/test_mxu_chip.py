@@ -43,5 +43,7 @@ def test_tables_must_be_whole(tmp_path) -> None:
         load(str(lacking))
     messages = [d.message for d in caught.value.diagnostics]
     assert messages == [
-        "`vector.alu` lacks erf", "`mxu.push_cycles_per_tile` lacks bf16", "`mxu.size` must be a multiple of 128, not 100",
-    ]  # fmt: skip
+        "`vector.alu` lacks erf",
+        "`mxu.push_cycles_per_tile` lacks bf16",
+        "`mxu.size` must be a multiple of 128, not 100",
+    ]

@@ -5,7 +5,20 @@ from dataclasses import replace
 from hypothesis import Phase, given, settings
 from mxu_programs import BF16, F32, dense, programs
 from tdslc.targets.mxu.chip import load
-from tdslc.targets.mxu.isa import Address, Condition, DmaStart, DmaWait, KernelBlock, Loop, Mul, MxuProgram, Pop, Push, Term, When
+from tdslc.targets.mxu.isa import (
+    Address,
+    Condition,
+    DmaStart,
+    DmaWait,
+    KernelBlock,
+    Loop,
+    Mul,
+    MxuProgram,
+    Pop,
+    Push,
+    Term,
+    When,
+)
 from tdslc.targets.mxu.timing import time_program
 
 V5E = load("v5e").value

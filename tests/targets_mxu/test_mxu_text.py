@@ -1,7 +1,7 @@
 """Program text reads back as the program; text that is none says where and why."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from mxu_gemm import Gemm
 from mxu_programs import BF16, dense, programs
 from tdslc.compiler.graph import Dim, TensorType
@@ -11,7 +11,7 @@ from tdslc.targets.mxu.isa import DmaStart, MxuProgram
 from tdslc.targets.mxu.text import ProgramTextError, parse, show
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(programs())
 def test_round_trip(program: MxuProgram) -> None:
     assert parse(show(program)) == program

@@ -33,7 +33,9 @@ from tdslc.targets.mxu.values import run_program
 V5E, TPU7X = load("v5e").value, load("tpu7x").value
 
 
-@pytest.mark.parametrize(("name", "shape"), [("v5e", (256, 512, 384)), ("v4", (128, 256, 128)), ("tpu7x", (256, 512, 512))])
+@pytest.mark.parametrize(
+    ("name", "shape"), [("v5e", (256, 512, 384)), ("v4", (128, 256, 128)), ("tpu7x", (256, 512, 512))]
+)
 def test_gemm_equals_the_contraction_bit_for_bit(name: str, shape: tuple[int, int, int]) -> None:
     chip = load(name).value
     m, n, k = shape
@@ -50,7 +52,11 @@ def test_accumulators_add_like_pops() -> None:
     rng = np.random.default_rng(5)
     a, b = (rng.standard_normal((256, 512)).astype(ml_dtypes.bfloat16) for _ in range(2))
     b = b.reshape(512, 256)
-    x, y, c = dense("vmem", 0, BF16, 256, 512), dense("vmem", 262144, BF16, 512, 256), dense("vmem", 524288, F32, 256, 256)
+    x, y, c = (
+        dense("vmem", 0, BF16, 256, 512),
+        dense("vmem", 262144, BF16, 512, 256),
+        dense("vmem", 524288, F32, 256, 256),
+    )
     lhs = lambda k: dense("vmem", 0, BF16, 256, 256).__class__("vmem", Address(k * 2), BF16, (256, 256), (1024, 2))  # noqa: E731
     stream = [
         DmaStart(x, dense("hbm", 0, BF16, 256, 512), 0), DmaStart(y, dense("hbm", 262144, BF16, 512, 256), 0),
@@ -73,7 +79,11 @@ def test_accumulators_add_like_pops() -> None:
 
 X, Y = dense("hbm", 0, F32, 64, 128), dense("hbm", 32768, F32, 64, 128)
 IN, OUT = dense("vmem", 0, F32, 64, 128), dense("vmem", 32768, BF16, 64, 128)
-TILE, LHS, SUM = dense("vmem", 65536, BF16, 128, 128), dense("vmem", 32768, BF16, 64, 128), dense("vmem", 131072, F32, 64, 128)
+TILE, LHS, SUM = (
+    dense("vmem", 65536, BF16, 128, 128),
+    dense("vmem", 32768, BF16, 64, 128),
+    dense("vmem", 131072, F32, 64, 128),
+)
 LOAD = [DmaStart(IN, X, 0), DmaWait(0)]
 DOUBLE = Vector(double_body(64, 128), (IN,), (OUT,))
 FILL = Vector(double_body(64, 128), (IN,), (dense("vmem", 65536, BF16, 64, 128),))
@@ -101,13 +111,25 @@ HAZARDS: list[tuple[str, str, list[Instruction]]] = [
     ("E0902", "overwritten while a copy", [*LOAD, DmaStart(Y, IN, 0), DmaStart(IN, X, 1), DmaWait(0), DmaWait(1)]),
     ("E0903", "not all of it was ever written", [DOUBLE]),
     ("E0903", "not all of it was ever written", [DmaStart(IN, Y, 0), DmaWait(0)]),
-    ("E0904", "lies in no buffer", [*LOAD, slid(lambda a: Vector(double_body(64, 128), (IN,), (dense("vmem", a, BF16, 64, 128),)))]),
+    (
+        "E0904",
+        "lies in no buffer",
+        [*LOAD, slid(lambda a: Vector(double_body(64, 128), (IN,), (dense("vmem", a, BF16, 64, 128),)))],
+    ),
     ("E0905", "over one that is still staged", [*READY, Push(0, TILE), Push(0, TILE)]),
     ("E0905", "none is staged", [*READY, Mul(0, LHS)]),
     ("E0905", "before any tile was latched", [*READY, Push(0, TILE), Mul(0, LHS, latch=False)]),
-    ("E0905", "rows are popped", [*READY, Push(0, TILE), Mul(0, LHS), Pop(0, dense("vmem", 131072, F32, 64, 128)), Pop(0, SUM)]),
+    (
+        "E0905",
+        "rows are popped",
+        [*READY, Push(0, TILE), Mul(0, LHS), Pop(0, dense("vmem", 131072, F32, 64, 128)), Pop(0, SUM)],
+    ),
     ("E0905", "accumulator", [*READY, Push(0, TILE), Mul(0, LHS, acc=0)]),
-    ("E0905", "wide are popped to rows", [*READY, Push(0, TILE), Mul(0, LHS), Pop(0, dense("vmem", 131072, F32, 64, 64))]),
+    (
+        "E0905",
+        "wide are popped to rows",
+        [*READY, Push(0, TILE), Mul(0, LHS), Pop(0, dense("vmem", 131072, F32, 64, 64))],
+    ),
     ("E0906", "still holds a staged tile", [*READY, Push(0, TILE)]),
     ("E0906", "still holds results", [*READY, Push(0, TILE), Mul(0, LHS)]),
     ("E0906", "not waited for", [DmaStart(IN, X, 0)]),
@@ -115,7 +137,9 @@ HAZARDS: list[tuple[str, str, list[Instruction]]] = [
 ]
 
 
-@pytest.mark.parametrize(("code", "message", "stream"), HAZARDS, ids=[f"{n}-{c}" for n, (c, _, _) in enumerate(HAZARDS)])
+@pytest.mark.parametrize(
+    ("code", "message", "stream"), HAZARDS, ids=[f"{n}-{c}" for n, (c, _, _) in enumerate(HAZARDS)]
+)
 def test_hazard(code: str, message: str, stream: list[Instruction]) -> None:
     with pytest.raises(DiagnosticError) as caught:
         run(*stream)
@@ -133,7 +157,13 @@ def test_the_same_program_without_a_hazard_runs() -> None:
 
 def test_neighbouring_columns_are_no_hazard() -> None:
     half = lambda address, at: dense("vmem", 0, F32, 64, 64).__class__(address, Address(at), F32, (64, 64), (512, 4))  # noqa: E731
-    run(DmaStart(half("vmem", 0), half("hbm", 0), 0), DmaStart(half("vmem", 256), half("hbm", 256), 1), DmaWait(0), DmaWait(1), DOUBLE)
+    run(
+        DmaStart(half("vmem", 0), half("hbm", 0), 0),
+        DmaStart(half("vmem", 256), half("hbm", 256), 1),
+        DmaWait(0),
+        DmaWait(1),
+        DOUBLE,
+    )
 
 
 def test_gather_takes_rows_and_clamps() -> None:
@@ -141,7 +171,8 @@ def test_gather_takes_rows_and_clamps() -> None:
     table = np.arange(10 * 128, dtype=np.float32).reshape(10, 128)
     stream = (
         DmaStart(dense("vmem", 0, I32, 4), dense("hbm", 5120, I32, 4), 0), DmaWait(0),
-        DmaGather(dense("vmem", 4096, F32, 4, 128), dense("hbm", 0, F32, 10, 128), dense("vmem", 0, I32, 4), 1), DmaWait(1),
+        DmaGather(dense("vmem", 4096, F32, 4, 128), dense("hbm", 0, F32, 10, 128), dense("vmem", 0, I32, 4), 1),
+        DmaWait(1),
         DmaStart(dense("hbm", 8192, F32, 4, 128), dense("vmem", 4096, F32, 4, 128), 2), DmaWait(2),
     )  # fmt: skip
     buffers = (

@@ -57,8 +57,14 @@ BAD: list[tuple[str, Instruction]] = [
     ("only a product into accumulators", Mul(0, TILE, add=True)),
     ("sums are f32 or i32, not bf16", Pop(0, TILE, add=True)),
     ("two sides of a copy", DmaStart(TILE, dense("hbm", 0, F32, 64, 128), 0)),
-    ("the index is not i32[8]", DmaGather(dense("vmem", 0, F32, 8, 128), dense("hbm", 0, F32, 16, 128), dense("vmem", 8192, F32, 8), 0)),
-    ("rows of the table", DmaGather(dense("vmem", 0, F32, 8, 128), dense("hbm", 0, F32, 16, 64), dense("vmem", 8192, I32, 8), 0)),
+    (
+        "the index is not i32[8]",
+        DmaGather(dense("vmem", 0, F32, 8, 128), dense("hbm", 0, F32, 16, 128), dense("vmem", 8192, F32, 8), 0),
+    ),
+    (
+        "rows of the table",
+        DmaGather(dense("vmem", 0, F32, 8, 128), dense("hbm", 0, F32, 16, 64), dense("vmem", 8192, I32, 8), 0),
+    ),
     ("the body takes", Vector(BODY, (dense("vmem", 0, BF16, 8, 128),), (dense("vmem", 8192, BF16, 8, 128),))),
     ("the body gives", Vector(BODY, (dense("vmem", 0, F32, 8, 128),), (dense("vmem", 8192, F32, 8, 128),))),
     ("vector units work on VMEM", Vector(BODY, (dense("hbm", 0, F32, 8, 128),), (dense("vmem", 8192, BF16, 8, 128),))),

@@ -20,9 +20,9 @@ BF16, F32, F64, I32 = dtype("bf16"), dtype("f32"), dtype("f64"), dtype("i32")
 V5E, V6E = load("v5e").value, load("v6e").value
 
 
-def unary(op: str, d=F32, shape: tuple[int, ...] = (64, 256), **attrs) -> Graph:
+def unary(op: str, d=F32, size: tuple[int, ...] = (64, 256), **attrs) -> Graph:
     b = Builder(op)
-    return b.finish([b.one(op, b.input("x", TensorType(d, shape)), **attrs)])
+    return b.finish([b.one(op, b.input("x", TensorType(d, size)), **attrs)])
 
 
 def test_registers_are_padded_tiles() -> None:

@@ -145,8 +145,10 @@ def _infer_gather(args: Types, attrs: AttrMap) -> Types | str:
     if len(sizes) != x.rank or any(not 0 <= n <= d for n, d in zip(sizes, x.shape, strict=True)):
         return f"slice_sizes {sizes} must lie in the axes of {x}"
     gone = (*collapsed, *batching)
-    if not _rising(collapsed, x.rank) or not _distinct(gone, x.rank) or any(sizes[a] != 1 for a in gone):
+    if not _rising(collapsed, x.rank) or not _distinct(gone, x.rank) or any(sizes[a] != min(1, x.shape[a]) for a in gone):
         return f"collapsed dims {collapsed} and batching dims {batching} must be different axes of {x} with slices of 1"
+    if any(sizes[a] != 1 for a in collapsed):
+        return f"a collapsed axis of {x} has no element to take"
     kept = [sizes[a] for a in range(x.rank) if a not in gone]
     batch = index_shape(index, _vector_dim(attrs))
     if not _rising(offset, len(batch) + len(kept)) or len(offset) != len(kept):
@@ -194,7 +196,7 @@ def _gather(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context)
     kept = [a for a in range(x.ndim) if a not in (*collapsed, *batching)]
     where: list[NDArray] = []
     for a in range(x.ndim):
-        at = np.clip(starts[a], 0, x.shape[a] - sizes[a]).reshape(*batch, *(1 for _ in kept))
+        at = np.clip(starts[a], 0, x.shape[a] - sizes[a]).reshape((*batch, *(1 for _ in kept)))
         if a in kept:
             place = [1] * len(kept)
             place[kept.index(a)] = sizes[a]
@@ -236,11 +238,15 @@ def _gather_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
 
 
 def _new_slice_sizes(attrs: AttrMap, args: Types, results: Types, new: Types) -> AttrMap:
-    x = args[0]
-    offset, collapsed, batching, _, _, sizes = (ints(attrs[k]) for k in _GATHER)
+    """An axis taken whole shrinks with its tile; of a batching axis without elements, none is taken."""
+    x, index = args
+    offset, collapsed, batching, index_batching, _, sizes = (ints(attrs[k]) for k in _GATHER)
     kept = [a for a in range(x.rank) if a not in (*collapsed, *batching)]
-    lengths = dict(zip(kept, offset, strict=True))
-    return {**attrs, "slice_sizes": tuple(new[0].shape[lengths[a]] if a in lengths else n for a, n in enumerate(sizes))}
+    batch = [d for i, d in enumerate(new[0].shape) if i not in offset]
+    along = [i for i in range(index.rank) if i != _vector_dim(attrs)]
+    lengths = {a: new[0].shape[i] for a, i in zip(kept, offset, strict=True)}
+    lengths |= {a: min(1, batch[along.index(b)]) for a, b in zip(batching, index_batching, strict=True)}
+    return {**attrs, "slice_sizes": tuple(lengths.get(a, n) for a, n in enumerate(sizes))}
 
 
 # ---- scatter ---------------------------------------------------------------------------------------

@@ -378,11 +378,8 @@ def show_value(value: Value) -> str:
         case ArrayData(items):
             return f"{t.show(value.type)}{{{', '.join(str(x) for x in items.ravel()[:16])}}}"
         case dict():
-            return (
-                ".{"
-                + ", ".join(f".{k} = {show_value(v)}" for k, v in cast("dict[str, Value]", value.data).items())
-                + "}"
-            )
+            fields = cast("dict[str, Value]", value.data)  # pyright: ignore[reportUnknownMemberType]
+            return ".{" + ", ".join(f".{k} = {show_value(v)}" for k, v in fields.items()) + "}"
         case bool():
             return "true" if value.data else "false"
         case t.Basic() | t.Int() | t.Float() | t.Array() | t.Pointer() | t.Function() | t.Struct() | t.Enum():
@@ -440,8 +437,10 @@ def start(module: Module) -> None:
     """Evaluate the params of a module and its own imports, then run its comptime blocks in order."""
     for decl in module.text.decls:
         # A param without a value is a mistake only where it is used.
-        given = isinstance(decl, s.Param) and (decl.name in module.given or decl.default is not None)
-        if given or (isinstance(decl, s.Variable) and decl.value is not None and _imports(decl.value)):
+        if isinstance(decl, s.Param):
+            if decl.name in module.given or decl.default is not None:
+                module.find(decl.name)
+        elif isinstance(decl, s.Variable) and decl.value is not None and _imports(decl.value):
             module.find(decl.name)
     for decl in module.text.decls:
         if isinstance(decl, s.ComptimeBlock):

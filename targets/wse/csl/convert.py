@@ -5,7 +5,7 @@ Must not know syntax.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -35,9 +35,7 @@ def number(value: Value, span: Span, what: str) -> Any:
 def coerce(value: Value, type: t.Type, span: Span, what: str = "this") -> Value:
     """`value` as one of `type` by implicit conversion. Raises E1010 with both types."""
     made = _coerced(value, type, span)
-    if made is None:
-        _refuse(value, type, span, what)
-    return made
+    return made if made is not None else _refuse(value, type, span, what)
 
 
 def coerces(value: Value, type: t.Type, span: Span) -> bool:
@@ -45,7 +43,7 @@ def coerces(value: Value, type: t.Type, span: Span) -> bool:
     return _coerced(value, type, span) is not None
 
 
-def _refuse(value: Value, type: t.Type, span: Span, what: str) -> None:
+def _refuse(value: Value, type: t.Type, span: Span, what: str) -> NoReturn:
     have = t.show(value.type)
     if isinstance(value, Known) and t.is_integer(value.type) and isinstance(type, t.Int):
         fail(

@@ -302,7 +302,7 @@ def _unary(e: s.Unary, f: Frame) -> Value:
     if e.op == "!":
         value = coerce(value, t.BOOL, f.span(e.operand.at), "the operand of `!`")
         if isinstance(value, Known):
-            return Known(t.BOOL, np.logical_not(value.data) if isinstance(value.data, np.ndarray) else not value.data)
+            return numbers.compare("==", value, Known(t.BOOL, False))
         return Unknown(t.BOOL, c.Operation(t.BOOL, "!", (value.code,), span))
     if not t.is_number(value.type) or (e.op == "~" and not t.is_integer(value.type)):
         fail("E1012", f"`{e.op}` is not defined for {t.show(value.type)}", span)

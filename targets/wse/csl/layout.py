@@ -176,15 +176,16 @@ def _form(value: Value) -> Any:
     """What must agree for two values to be lanes of one."""
     if not isinstance(value, Known):
         return id(value)
-    if isinstance(value.data, dict):
-        return value.type, tuple((k, _form(v)) for k, v in cast("dict[str, Value]", value.data).items())
+    data = value.data
+    if isinstance(data, dict):
+        return value.type, tuple((k, _form(v)) for k, v in cast("dict[str, Value]", data).items())
     if plain(value.type):
         return value.type
-    if isinstance(value.data, ArrayData):
-        return value.type, value.data.items.tobytes() if plain(cast(t.Array, value.type).element) else id(value.data)
-    return value.type, value.data if isinstance(
-        value.data, str | t.Basic | t.Int | t.Float | t.Array | type(None)
-    ) else id(value.data)
+    if isinstance(data, ArrayData):
+        uniform_bytes = data.items.tobytes() if plain(cast(t.Array, value.type).element) else id(data)
+        return value.type, data.lanes, None if data.lanes else uniform_bytes
+    by_value = isinstance(data, str | t.Basic | t.Int | t.Float | t.Array | type(None))
+    return value.type, data if by_value else id(data)
 
 
 def _joined(group: list[Tile]) -> Tile:
@@ -196,9 +197,12 @@ def _joined(group: list[Tile]) -> Tile:
 
 def _join(values: list[Known], counts: list[int]) -> Known:
     first = values[0]
-    if isinstance(first.data, dict):
-        names = cast("dict[str, Known]", first.data)
+    fields: Any = first.data
+    if isinstance(fields, dict):
+        names = cast("dict[str, Known]", fields)
         return Known(first.type, {k: _join([v.data[k] for v in values], counts) for k in names})
+    if isinstance(first.data, ArrayData) and first.data.lanes:
+        return Known(first.type, ArrayData(np.concatenate([v.data.items for v in values]), True))
     if not plain(first.type):
         return first
     if not any(by_lane(v.data) for v in values) and all(v.data == first.data for v in values):

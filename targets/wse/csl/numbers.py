@@ -13,14 +13,15 @@ import numpy as np
 
 from ....compiler.source import Span
 from . import types as t
-from .values import Affine, Known, Number, by_lane, fail
+from .values import Affine, Known, by_lane, fail, uniform
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 _WHOLE: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b,
 }  # fmt: skip
+_FLOATS: dict[t.Type, np.dtype[Any]] = {t.F32: np.dtype(np.float32), t.F16: np.dtype(np.float16)}
 # Shifts of comptime_int beyond this are a slip, and would fill memory.
 _MAX_SHIFT = 256
 
@@ -63,14 +64,12 @@ def shown(data: Any) -> str:
     return f"{np.min(data)} to {np.max(data)}" if by_lane(data) else str(data)
 
 
-def rounded_float(data: Number, type: t.Type) -> Number:
-    """`data` as a float of `type`, kept in double precision."""
+def rounded_float(data: Any, type: t.Type) -> Any:
+    """`data` (a Number) as a float of `type`, kept in double precision."""
+    dtype = _FLOATS.get(type, np.dtype(np.float64))
     with np.errstate(over="ignore"):
-        if type == t.F32:
-            return data.astype(np.float32).astype(np.float64) if by_lane(data) else float(np.float32(data))
-        if type == t.F16:
-            return data.astype(np.float16).astype(np.float64) if by_lane(data) else float(np.float16(data))
-    return data.astype(np.float64) if by_lane(data) else float(data)
+        kept = np.asarray(data, np.float64).astype(dtype).astype(np.float64)
+    return kept if by_lane(data) else kept.item()
 
 
 def coerced(value: Known, type: t.Type) -> Known | None:
@@ -94,7 +93,7 @@ def converted(value: Known, type: t.Type, span: Span) -> Known:
     """`@as`: to another number type or bool. Floats go to integers towards zero; integers must fit."""
     data, source = value.data, value.type
     if type == t.BOOL:
-        return Known(type, data != 0 if not by_lane(data) else data != 0)
+        return Known(type, data != 0)
     if t.is_float(type):
         return Known(type, rounded_float(data, type))
     if t.is_float(source):
@@ -225,7 +224,7 @@ def _affine(op: str, a: Any, b: Any, span: Span) -> Affine:
         parts = tuple(p + sign * q for p, q in zip(x.coefficients, y.coefficients, strict=True))
         return Affine(x.constant + sign * y.constant, parts)
     if op == "*" and (not any(x.coefficients) or not any(y.coefficients)):
-        index, factor = (x, y.constant) if any(x.coefficients) else (y, x.constant)
+        index, factor = (x, int(uniform(y.constant))) if any(x.coefficients) else (y, int(uniform(x.constant)))
         return Affine(index.constant * factor, tuple(c * factor for c in index.coefficients))
     fail("E1018", f"`{op}` of index variables: a tensor access must be linear in them", span)
 

@@ -4,6 +4,9 @@
 means.
 """
 
+# Lark is untyped where trees and tokens are generic.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import os
@@ -135,7 +138,7 @@ def _explain(fault: UnexpectedInput, file: SourceFile, offset: int) -> Diagnosti
     """What stopped the parser at `offset`, in the terms of who wrote it."""
     if isinstance(fault, UnexpectedCharacters):
         return Diagnostic("E1001", f"`{file.text[offset]}` has no meaning in CSL", file.span(offset, offset + 1))
-    expected = cast("set[str]", fault.accepts or fault.expected) if isinstance(fault, UnexpectedToken) else set[str]()
+    expected: set[str] = set(fault.accepts or fault.expected) if isinstance(fault, UnexpectedToken) else set[str]()
     ended = isinstance(fault, UnexpectedEOF) or (isinstance(fault, UnexpectedToken) and fault.token.type == "$END")
     word = "" if ended else str(cast(UnexpectedToken, fault).token)
     here = file.span(offset, min(offset + max(len(word), 1), len(file.text))) if not ended else _end(file)
@@ -337,7 +340,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def builtin(self, meta: Meta, name: Token, *args: s.Expr | None) -> s.Builtin:
         return s.Builtin(self._at(meta), str(name)[1:], _token_at(name), tuple(a for a in args if a is not None))
 
-    def index(self, meta: Meta, base: s.Expr, *indices: s.Expr) -> s.Index:
+    def index(self, meta: Meta, base: s.Expr, *indices: s.Expr | None) -> s.Index:
         return s.Index(self._at(meta), base, tuple(i for i in indices if i is not None))
 
     def member(self, meta: Meta, base: s.Expr, name: Token) -> s.Member:
@@ -376,7 +379,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def tensor_indices(self, meta: Meta, *names: Token) -> tuple[str, ...]:
         return tuple(str(n) for n in names if n.type == "NAME")
 
-    def tensor_extents(self, meta: Meta, *extents: s.Expr) -> tuple[s.Expr, ...]:
+    def tensor_extents(self, meta: Meta, *extents: s.Expr | None) -> tuple[s.Expr, ...]:
         return tuple(e for e in extents if e is not None)
 
     def name(self, meta: Meta, name: Token) -> s.Name:
@@ -413,9 +416,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
     # -- types --
 
-    def array_type(self, meta: Meta, *parts: s.Expr) -> s.ArrayType:
-        parts = tuple(p for p in parts if p is not None)
-        return s.ArrayType(self._at(meta), parts[:-1], parts[-1])
+    def array_type(self, meta: Meta, *parts: s.Expr | None) -> s.ArrayType:
+        given = tuple(p for p in parts if p is not None)
+        return s.ArrayType(self._at(meta), given[:-1], given[-1])
 
     def many_pointer(self, meta: Meta, star: Token, const: Token | None, to: s.Expr) -> s.PointerType:
         return s.PointerType(self._at(meta), to, True, const is not None)

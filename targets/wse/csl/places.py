@@ -307,15 +307,13 @@ def _constant_element(ref: Spot) -> Known | None:
 
 
 def _cell_value(ref: CellSpot, span: Span) -> Value:
-    value: Value = ref.cell.value
+    value = ref.cell.value
     for step in ref.path:
-        if isinstance(step, str):
-            value = cast("dict[str, Value]", cast(Known, value).data)[step]
-        elif value.type == t.ANON:
-            value = cast("dict[str, Value]", cast(Known, value).data)[str(uniform(step))]
+        if isinstance(step, str) or value.type == t.ANON:
+            value = cast("dict[str, Known]", _set(value, ref, span).data)[str(uniform(step))]
         else:
-            value = element(_set(cast(Known, value), ref, span), step)
-    made = _set(cast(Known, value), ref, span)
+            value = element(_set(value, ref, span), step)
+    made = _set(value, ref, span)
     # Aggregates are values: what is read must not change when the variable does.
     return Known(made.type, made.data.copy()) if isinstance(made.data, ArrayData) else made
 

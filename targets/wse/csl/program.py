@@ -270,11 +270,11 @@ def _check_handlers(world: World, tasks: tuple[Task, ...]) -> None:
 
 
 def _queues(world: World) -> tuple[Queue, ...]:
-    made = [
-        Queue(e.values[0] == t.INPUT_QUEUE, *e.values[1:], e.span)
-        for e in world.effects
-        if e.kind == "initialize_queue"
-    ]
+    made: list[Queue] = []
+    for e in world.effects:
+        if e.kind == "initialize_queue":
+            type, id, color, priority, table = e.values
+            made.append(Queue(type == t.INPUT_QUEUE, id, color, priority, table, e.span))
     return tuple(sorted(made, key=lambda q: (not q.is_input, q.id)))
 
 

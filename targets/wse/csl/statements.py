@@ -273,7 +273,7 @@ def _prongs(value: Value, prongs: tuple[s.Prong, ...], f: Frame, span: Span) -> 
         for x in prong.cases
     ]
     if all(isinstance(test, Known) for test in tests):
-        matches = any([bool(truth(test, span)) for test in tests])
+        matches = any(truth(test, span) for test in tests)
         return run(prong.body, f) if matches else _prongs(value, rest, f, span)
     _needs_run(f, span)
     test = to_code(tests[0], span)

@@ -367,7 +367,8 @@ def walk(node: Any) -> Iterator[Any]:
     """`node` and every piece of syntax in it."""
     yield node
     for field in fields(node):
-        value = getattr(node, field.name)
-        for inner in value if isinstance(value, tuple) else (value,):
+        value: Any = getattr(node, field.name)
+        parts: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
+        for inner in parts:
             if hasattr(inner, "at"):
                 yield from walk(inner)
