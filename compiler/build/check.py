@@ -21,7 +21,6 @@ from ..plan.target import Alias, Kernel, LoopStep, Machine, Plan
 from .compare import Agreement, Fault, close, same_bits
 from .options import Numerics
 
-
 # How the e-graph names the "rule" that a composite is its definition, which is never at fault.
 DEFINITION = "def "
 

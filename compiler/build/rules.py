@@ -48,15 +48,15 @@ def refute(files: Sequence[Path], composites: Composites) -> None:
 
 
 def search_budget(options: BuildOptions) -> Budget:
-    """The budget of the search. DiagnosticError (E0712) for a knob that there is not, or that is no count."""
+    """The budget of the search. DiagnosticError (E0711) for a knob that there is not, or that is no count."""
     budget = Budget()
     knobs = {f.name: getattr(budget, f.name) for f in fields(budget)}
     for name, value in options.budget.items():
         if name not in knobs:
             help = did_you_mean(name, knobs) or f"the knobs are {', '.join(knobs)}"
-            raise DiagnosticError(Diagnostic("E0712", f"`{name}` is no knob of the search", help=help))
+            raise DiagnosticError(Diagnostic("E0711", f"`{name}` is no knob of the search", help=help))
         if value <= 0:
-            raise DiagnosticError(Diagnostic("E0712", f"`{name}` must be greater than 0, not {value}"))
+            raise DiagnosticError(Diagnostic("E0711", f"`{name}` must be greater than 0, not {value}"))
     if options.opt >= 3:
         knobs = {name: value * _FURTHER for name, value in knobs.items()}
     return replace(budget, **{**knobs, **options.budget})

@@ -43,7 +43,7 @@ def _register(name: str, run: Callable[..., Any]) -> None:
     shown += [f"*{f.name}" for f in formals if f.kind is f.VAR_POSITIONAL]
     required = tuple(f.name for f in plain if f.default is f.empty)
     signature = f"{name}({', '.join(shown)})"
-    FUNCTIONS[name] = Builtin(name, signature, tuple(f.name for f in plain), required, variadic, run)
+    FUNCTIONS[name] = Builtin(name, signature, tuple(f.name for f in plain), required, variadic, run, len(plain))
 
 
 def _default(value: object) -> str:

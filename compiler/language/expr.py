@@ -328,8 +328,8 @@ def _call_builtin(site: Site, function: Builtin, args: list[tuple[s.Arg, Value]]
     rest: list[Value] = []
     if function.variadic:
         positional = [(a, v) for a, v in args if not a.name]
-        rest = [v for _, v in positional[len(function.names) :]]
-        args = [*positional[: len(function.names)], *((a, v) for a, v in args if a.name)]
+        rest = [v for _, v in positional[function.leading :]]
+        args = [*positional[: function.leading], *((a, v) for a, v in args if a.name)]
     given = assign_arguments(site, function.name, function.signature, function.names, function.required, args)
     values = {name: value for name, (_, value) in given.items()}
     return function.run(site, *rest, **values)

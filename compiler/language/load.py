@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -208,7 +208,7 @@ def _stdlib_op_names() -> frozenset[str]:
 
 
 @contextmanager
-def _deep_stack() -> Iterator[None]:
+def _deep_stack() -> Generator[None]:
     """Lets Python nest as deep as a model may; depth is bounded by `MAX_DEPTH`, never by the stack."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, _FRAMES))
@@ -233,7 +233,7 @@ class _Load:
         self.session = new_session()
 
     @contextmanager
-    def gathering(self) -> Iterator[None]:
+    def gathering(self) -> Generator[None]:
         """Within it mistakes are gathered; leaving it early is not an error of its own."""
         try:
             with _deep_stack():

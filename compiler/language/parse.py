@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import lark
-from lark import Lark, Token, Tree, v_args
+from lark import Lark, Token, Tree
+from lark import v_args as _v_args  # pyright: ignore[reportUnknownVariableType]
 from lark.exceptions import UnexpectedInput
 from lark.tree import Meta
 from lark.visitors import Transformer_NonRecursive
@@ -108,7 +109,10 @@ def _cache_file() -> str | None:
 # ---- trees to syntax -----------------------------------------------------------------------------
 
 
-@v_args(meta=True, inline=True)
+_with_meta = cast("Callable[[type[_B]], type[_B]]", _v_args(meta=True, inline=True))
+
+
+@_with_meta
 class _Builder(Transformer_NonRecursive[Token, Any]):
     """One method a grammar rule. Children are syntax values, tokens, or None for what is not written."""
 

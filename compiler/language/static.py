@@ -17,8 +17,8 @@ MAX_LIST = 10_000
 _INT_LIMIT = 2**63
 
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-    "%": operator.mod,
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b, "%": lambda a, b: a % b,
 }  # fmt: skip
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,

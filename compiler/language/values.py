@@ -63,7 +63,10 @@ class Function:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Builtin:
-    """A function of the language. `signature` is what a message shows."""
+    """A function of the language. `signature` is what a message shows.
+
+    With `variadic` positional arguments after the first `leading` names are handed to `run` in order.
+    """
 
     name: str
     signature: str
@@ -71,6 +74,7 @@ class Builtin:
     required: tuple[str, ...]
     variadic: bool
     run: Callable[..., Value]
+    leading: int = 0
 
 
 @dataclass(slots=True, eq=False)

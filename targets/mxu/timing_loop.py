@@ -16,10 +16,11 @@ from .regions import Extent, changes, disjoint, holds, hull, period
 from .timing_state import State, ticks
 from .timing_steps import Access, Conflicts, Env, Step
 
-# States kept to compare with, and iterations after which a stretch without a repeat is replayed in full.
+# Periods kept to compare with; and of every PAUSE iterations that do not repeat, those in which a repeat is sought.
 MOST_PERIOD = 64
 HISTORY = 8
 PATIENCE = 64
+PAUSE = 1024
 # Iterations of each loop that the trace shows.
 RECORDED = 2
 
@@ -113,14 +114,14 @@ class LoopStep:
 
     def _stretch(self, st: State, env: Env, i: int, end: int, recording: bool) -> int:
         """Runs iterations `i` to `end` - 1, in which all conditions stay; returns `end`."""
-        begin, shape = i, self.shape
-        tries = self.notes.jumps and shape.period <= MOST_PERIOD and end - i > 3 * shape.period
+        begin, shape, run = i, self.shape, 0
+        jumps = self.notes.jumps and shape.period <= MOST_PERIOD and end - i > 3 * shape.period
         history: dict[int, tuple[object, int, list[int]]] = {}
         while i < end:
             recorded = recording and i - self.start < RECORDED
-            if tries and not recorded and (i - begin) % shape.period == 0:
+            tries = jumps and not recorded and run % PAUSE < max(PATIENCE, 3 * shape.period)
+            if tries and (i - begin) % shape.period == 0:
                 i += self._jump(st, env, i, end, history)
-                tries = i - begin <= max(PATIENCE, 3 * shape.period)
                 if i >= end:
                     break
             st.record = recorded
@@ -129,8 +130,9 @@ class LoopStep:
                 step.run(st, env)
             st.now += self.round
             i += 1
-        if shape.period > MOST_PERIOD or (not tries and end - begin > PATIENCE):
-            self.notes.replayed[self.var] = self.notes.replayed.get(self.var, 0) + end - begin
+            run += 1
+        if run > PATIENCE:
+            self.notes.replayed[self.var] = self.notes.replayed.get(self.var, 0) + run
         return end
 
     def _jump(self, st: State, env: Env, i: int, end: int, history: dict[int, tuple[object, int, list[int]]]) -> int:
@@ -142,7 +144,10 @@ class LoopStep:
             if found is None or found[0] != seen:
                 continue
             times = (end - i) // (i - back)
-            if times and self._regular(st, env, back, i, i + times * (i - back)):
+            # Accesses that meet later on do not forbid a shorter jump.
+            while times and not self._regular(st, env, back, i, i + times * (i - back)):
+                times //= 2
+            if times:
                 self._skip(st, i, times, i - back, found[1], found[2])
                 history.clear()
                 return times * (i - back)

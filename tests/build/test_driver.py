@@ -139,7 +139,7 @@ def test_mistakes_of_several_files_are_told_together(tmp_path: Path) -> None:
     weights.write_bytes(b"")
     with pytest.raises(DiagnosticError) as caught:
         build(BuildOptions(two_layers(), "toy:two", weights=str(weights), budget={"nodes": 3}))
-    assert [d.code for d in caught.value.diagnostics] == ["E0502", "E0712", "E0601"]
+    assert [d.code for d in caught.value.diagnostics] == ["E0502", "E0711", "E0601"]
 
 
 def test_no_fit_is_an_error_of_its_target_only() -> None:

@@ -132,7 +132,19 @@ def test_two_builds_are_byte_identical(tmp_path: Path) -> None:
         (folder / "r.rules").write_text("# -(-x) = x\nrule my_neg_neg @exact:\n    neg(neg(x: f32[..S])) => x\n")
         cwd, model = (folder, "m.tdsl") if seed == "1" else (tmp_path, f"{below}/m.tdsl")
         rules = model.replace("m.tdsl", "r.rules")
-        command = [sys.executable, "-c", MAIN, "build", model, "--target", "mxu:v5e", "--rules", rules, "-o", f"out{seed}"]
+        command = [
+            sys.executable,
+            "-c",
+            MAIN,
+            "build",
+            model,
+            "--target",
+            "mxu:v5e",
+            "--rules",
+            rules,
+            "-o",
+            f"out{seed}",
+        ]
         env = {**os.environ, "PYTHONHASHSEED": seed}
         subprocess.run(command, cwd=cwd, env=env, check=True, capture_output=True, timeout=120)
         out = cwd / f"out{seed}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..dtypes import BOOL, DType, rounded
@@ -96,18 +98,24 @@ def _infer_reduce_precision(args: Types, attrs: AttrMap) -> Types | str:
 
 def _reduce_precision(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
     """In f64, where both the operand and the step of the narrower format are exact."""
-    (x,), exponent, mantissa = args, attrs["exponent_bits"], attrs["mantissa_bits"]
+    (x,), exponent, mantissa, d = args, attrs["exponent_bits"], attrs["mantissa_bits"], types[0].dtype
     assert isinstance(exponent, int) and isinstance(mantissa, int)
+    finfo: Any = ml_dtypes.finfo
+    own = finfo(d.numpy)
     wide = x.astype(np.float64)
-    bias = min((1 << (min(exponent, 11) - 1)) - 1, 1023)
     with np.errstate(all="ignore"):
-        _, power = np.frexp(wide)
-        step = np.ldexp(1.0, power - 1 - min(mantissa, 52))
-        cut = np.rint(wide / step) * step if mantissa < 52 else wide
-        greatest = np.ldexp(2.0 - np.ldexp(1.0, -min(mantissa, 52)), bias)
-        cut = np.where(np.abs(cut) > greatest, np.copysign(np.inf, wide), cut)
-        cut = np.where(np.abs(cut) < np.ldexp(1.0, 1 - bias), np.copysign(0.0, wide), cut)
-        return (ctx.cast(np.where(np.isfinite(wide) & (wide != 0), cut, wide), types[0].dtype),)
+        cut = wide
+        if mantissa < own.nmant:
+            # Subnormals keep the step of the least normal number.
+            power = np.maximum(np.frexp(wide)[1] - 1, int(own.minexp))
+            step = np.ldexp(1.0, power - mantissa)
+            cut = np.rint(wide / step) * step
+        if exponent < own.nexp:
+            bias = (1 << (exponent - 1)) - 1
+            greatest = np.ldexp(2.0 - np.ldexp(1.0, -min(mantissa, 52)), bias)
+            cut = np.where(np.abs(cut) > greatest, np.copysign(np.inf, wide), cut)
+            cut = np.where(np.abs(cut) < np.ldexp(1.0, 1 - bias), np.copysign(0.0, wide), cut)
+        return (ctx.cast(np.where(np.isfinite(wide) & (wide != 0), cut, wide), d),)
 
 
 # ---- reinterpretation ------------------------------------------------------------------------------
@@ -185,8 +193,8 @@ ROWS: tuple[Op, ...] = (
     Op("reduce_precision", "x rounded to nearest even in a format of so many exponent and mantissa bits.", ("x",),
        _infer_reduce_precision, _reduce_precision, same_axes, "simple",
        (AttrSpec("exponent_bits", "int"), AttrSpec("mantissa_bits", "int")), frozenset(("elementwise",)),
-       "What is beyond the format's greatest value becomes infinite, what is below its least normal one a zero of the same "
-       "sign. NaN stays."),
+       "With fewer exponent bits than x has, what is beyond the format's greatest value becomes infinite, what is below its "
+       "least normal one a zero of the same sign. NaN stays."),
     Op("bitcast_convert", "The bits of x as another dtype. A narrower one adds a last axis (the lowest bits first), a wider "
        "one takes it.", ("x",), _infer_bitcast, _bitcast, _bitcast_axes, "simple", (AttrSpec("dtype", "dtype"),),
        frozenset(("bits",)), "NaN keeps its bits. Bools only to bools."),

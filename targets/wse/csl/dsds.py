@@ -34,8 +34,9 @@ _FIELDS: dict[t.Basic, tuple[str, ...]] = {
     t.FABOUT: (*_FABRIC_FIELDS, "output_queue", "control"),
 }
 _FIELD_TYPES: dict[str, t.Type] = {
-    "extent": t.U16, "fabric_color": t.COLOR, "input_queue": t.INPUT_QUEUE, "output_queue": t.OUTPUT_QUEUE, "control": t.BOOL,
-    "advance_switch": t.BOOL, "wavelet_index_offset": t.BOOL, "control_transform": t.BOOL, "stride": t.I16, "offset": t.I16,
+    "extent": t.U16, "fabric_color": t.COLOR, "input_queue": t.INPUT_QUEUE, "output_queue": t.OUTPUT_QUEUE,
+    "control": t.BOOL, "advance_switch": t.BOOL, "wavelet_index_offset": t.BOOL, "control_transform": t.BOOL,
+    "stride": t.I16, "offset": t.I16,
 }  # fmt: skip
 
 
@@ -288,11 +289,13 @@ def _ops() -> dict[str, VectorOp]:
     h, s, w = t.F16, t.F32, None
     table = {
         "faddh": VectorOp(h, (h, h)), "faddhs": VectorOp(s, (s, h)), "fadds": VectorOp(s, (s, s)),
-        "fsubh": VectorOp(h, (h, h)), "fsubs": VectorOp(s, (s, s)), "fmulh": VectorOp(h, (h, h)), "fmuls": VectorOp(s, (s, s)),
+        "fsubh": VectorOp(h, (h, h)), "fsubs": VectorOp(s, (s, s)),
+        "fmulh": VectorOp(h, (h, h)), "fmuls": VectorOp(s, (s, s)),
         "fmaxh": VectorOp(h, (h, h)), "fmaxs": VectorOp(s, (s, s)),
         "fmach": VectorOp(h, (h, h, h)), "fmachs": VectorOp(s, (s, h, h)), "fmacs": VectorOp(s, (s, s, s)),
         "fscaleh": VectorOp(h, (h, t.I16)), "fscales": VectorOp(s, (s, t.I16)),
-        "fh2s": VectorOp(s, (h,)), "fs2h": VectorOp(h, (s,)), "fh2xp16": VectorOp(t.I16, (h,)), "fs2xp16": VectorOp(t.I16, (s,)),
+        "fh2s": VectorOp(s, (h,)), "fs2h": VectorOp(h, (s,)),
+        "fh2xp16": VectorOp(t.I16, (h,)), "fs2xp16": VectorOp(t.I16, (s,)),
         "xp162fh": VectorOp(h, (t.I16,)), "xp162fs": VectorOp(s, (t.I16,)),
         "mov16": VectorOp(w, (w,), 16), "mov32": VectorOp(w, (w,), 32),
     }  # fmt: skip
@@ -342,7 +345,7 @@ def _destination(arg: Arg, op: VectorOp, use: Use) -> c.Code:
     ):
         return to_code(arg.value, arg.span)
     wanted = t.show(op.dest) if op.dest is not None else f"{op.bits}-bit number"
-    fail(
+    return fail(
         "E1010",
         f"the destination of `@{use.name}` is a DSD, a DSR or a pointer to {wanted}, not {t.show(type)}",
         arg.span,
@@ -378,7 +381,7 @@ def _any_of_width(arg: Arg, bits: int, use: Use) -> Value:
         return value
     if isinstance(value, Known) and isinstance(value.type, t.Int):
         return coerce(value, t.Int(bits, value.type.signed), arg.span)
-    fail("E1023", f"`@{use.name}` works on {bits}-bit elements, and this is {t.show(value.type)}", arg.span)
+    return fail("E1023", f"`@{use.name}` works on {bits}-bit elements, and this is {t.show(value.type)}", arg.span)
 
 
 def _check_fabric(operands: list[Arg], settings: dict[str, Any], use: Use) -> None:

@@ -218,7 +218,7 @@ def operate(op: str, left: Value, right: Value, span: Span, left_span: Span, rig
     if op in ("==", "!=") and left.type == right.type and (plain(left.type) or isinstance(left.type, t.Pointer)):
         code = c.Operation(t.BOOL, op, (to_code(left, left_span), to_code(right, right_span)), span)
         return Unknown(t.BOOL, code)
-    _no_operator(op, left, right, span, (left_span, right_span))
+    return _no_operator(op, left, right, span, (left_span, right_span))
 
 
 def _no_operator(op: str, left: Value, right: Value, span: Span, sides: tuple[Span, Span]) -> NoReturn:
@@ -232,7 +232,7 @@ def _same(op: str, left: Known, right: Known, span: Span) -> Known:
         return Known(t.BOOL, (left.data == right.data) == (op == "=="))
     if plain(left.type):
         return numbers.compare(op, left, right)
-    fail("E1012", f"`{op}` is not defined for {t.show(left.type)}", span)
+    return fail("E1012", f"`{op}` is not defined for {t.show(left.type)}", span)
 
 
 def _numeric(op: str, left: Value, right: Value, span: Span, sides: tuple[Span, Span]) -> Value:
@@ -371,7 +371,7 @@ def member_of(base: Value, name: str, name_span: Span, span: Span) -> Value:
         type = dict(base.type.fields).get(name)
         if type is not None:
             return Unknown(type, c.Member(type, base.code, name))
-    fail("E1011", f"{t.show(base.type)} has no member `{name}`", name_span)
+    return fail("E1011", f"{t.show(base.type)} has no member `{name}`", name_span)
 
 
 def _field(fields: dict[str, Value], name: str, span: Span) -> Value:

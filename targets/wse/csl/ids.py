@@ -84,7 +84,7 @@ def task_id(value: Value, use: Use, span: Span) -> Value:
     for effect in use.frame.world.effects:
         if effect.kind.startswith("bind_") and _is_same(effect.values[0], fn):
             return cast(Value, effect.values[1])
-    fail(
+    return fail(
         "E1031",
         f"the task `{fn.decl.name}` is bound to no id",
         span,

@@ -1,7 +1,8 @@
 """Evaluating a layout: which PE runs which file with which params, and what its router does.
 
 Loops are not walked round by round: the body is evaluated once with the loop variable an array over all rounds, and
-again for each part of them that takes another way (`values.Diverged`). A loop whose rounds depend on each other is walked.
+again for each part of them that takes another way (`values.Diverged`). A loop whose rounds depend on each other is
+walked.
 """
 
 from __future__ import annotations

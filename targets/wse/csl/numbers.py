@@ -19,7 +19,8 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 _WHOLE: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b,
+    "+": operator.add, "-": operator.sub, "*": operator.mul,
+    "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b,
 }  # fmt: skip
 _FLOATS: dict[t.Type, np.dtype[Any]] = {t.F32: np.dtype(np.float32), t.F16: np.dtype(np.float16)}
 # Shifts of comptime_int beyond this are a slip, and would fill memory.
@@ -226,7 +227,7 @@ def _affine(op: str, a: Any, b: Any, span: Span) -> Affine:
     if op == "*" and (not any(x.coefficients) or not any(y.coefficients)):
         index, factor = (x, int(uniform(y.constant))) if any(x.coefficients) else (y, int(uniform(x.constant)))
         return Affine(index.constant * factor, tuple(c * factor for c in index.coefficients))
-    fail("E1018", f"`{op}` of index variables: a tensor access must be linear in them", span)
+    return fail("E1018", f"`{op}` of index variables: a tensor access must be linear in them", span)
 
 
 def compare(op: str, a: Known, b: Known) -> Known:

@@ -37,8 +37,11 @@ _SKIPPED = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'')
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0": "\0"}
 _WORDS = frozenset(
-    ["and", "break", "comptime", "const", "continue", "else", "enum", "export", "false", "fn", "for", "if", "inline", "layout", "or", "param", "return", "struct", "switch", "task", "true", "undefined", "var", "while"]
-)
+    (
+        "and", "break", "comptime", "const", "continue", "else", "enum", "export", "false", "fn", "for", "if", "inline",
+        "layout", "or", "param", "return", "struct", "switch", "task", "true", "undefined", "var", "while",
+    )
+)  # fmt: skip
 
 AnyTree: TypeAlias = "Tree[Any]"
 
@@ -163,8 +166,8 @@ def _told(word: str, ended: bool) -> str:
 
 
 _SHOWN = {
-    "SEMICOLON": "`;`", "LPAR": "`(`", "RPAR": "`)`", "LBRACE": "`{`", "RBRACE": "`}`", "RSQB": "`]`", "COMMA": "`,`", "COLON": "`:`",
-    "EQUAL": "`=`", "NAME": "a name", "BAR": "`|`", "__ANON_0": "`->`", "__ANON_1": "`=>`",
+    "SEMICOLON": "`;`", "LPAR": "`(`", "RPAR": "`)`", "LBRACE": "`{`", "RBRACE": "`}`", "RSQB": "`]`", "COMMA": "`,`",
+    "COLON": "`:`", "EQUAL": "`=`", "NAME": "a name", "BAR": "`|`", "__ANON_0": "`->`", "__ANON_1": "`=>`",
 }  # fmt: skip
 
 

@@ -397,7 +397,7 @@ def address_of(e: s.Expr, f: Frame, span: Span) -> Value:
         return pointer_to(ref)
     if isinstance(ref, Known) and ref.type in (t.Basic("function"),):
         return ref
-    fail("E1020", f"a value of type {t.show(ref.type)} has no address", span)
+    return fail("E1020", f"a value of type {t.show(ref.type)} has no address", span)
 
 
 def pointer_to(spot: Spot) -> Value:

@@ -110,8 +110,8 @@ def compile_program(
 ) -> Program:
     """The program of the layout file at `path`, for PEs of `arch`.
 
-    `params` and `colors` are the params of the layout file (the latter by color number), `fabric` the PEs around the rectangle (width, height) and `offsets` its place
-    in it. Raises DiagnosticError with what is wrong.
+    `params` and `colors` are the params of the layout file (the latter by color number), `fabric` the PEs around the
+    rectangle (width, height) and `offsets` its place in it. Raises DiagnosticError with what is wrong.
     """
     loader = Loader(tuple(import_paths))
     world = World(arch, loader, _Hooks(), "layout", fabric=fabric, offsets=offsets)
@@ -243,7 +243,8 @@ def _check_clashes(tasks: list[Task], arch: Arch) -> None:
             continue
         other = taken.setdefault(task.id, task)
         if other is not task:
-            message = f"task id {task.id} is that of the {other.kind} task `{other.instance.name}` and of the {task.kind} task `{task.instance.name}`"
+            owners = [f"the {x.kind} task `{x.instance.name}`" for x in (other, task)]
+            message = f"task id {task.id} is that of {owners[0]} and of {owners[1]}"
             fail(
                 "E1033",
                 message,

@@ -1,7 +1,7 @@
 """What statements do: executed while compiling, or turned into steps of the function being built.
 
-`run` gives None where control goes on after the statement, else "return", "break" or "continue". Control flow over known
-conditions is decided here in both cases, and what is not taken is not looked at.
+`run` gives None where control goes on after the statement, else "return", "break" or "continue". Control flow over
+known conditions is decided here in both cases, and what is not taken is not looked at.
 """
 
 from __future__ import annotations

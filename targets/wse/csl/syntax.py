@@ -1,6 +1,7 @@
 """What a `.csl` text says, as frozen values: declarations, statements, expressions.
 
-Every piece carries `at`, the (start, end) offsets of its text. Types are expressions. Must not know what anything means.
+Every piece carries `at`, the (start, end) offsets of its text. Types are expressions. Must not know what
+anything means.
 """
 
 from __future__ import annotations
@@ -195,8 +196,8 @@ class EnumType:
 
 
 Expr: TypeAlias = (
-    Name | Literal | Undefined | Empty | Unary | Comptime | Binary | Conditional | Call | Builtin | Index | Member | Deref
-    | Init | Tensor | ArrayType | PointerType | FunctionType | StructType | EnumType
+    Name | Literal | Undefined | Empty | Unary | Comptime | Binary | Conditional | Call | Builtin | Index | Member
+    | Deref | Init | Tensor | ArrayType | PointerType | FunctionType | StructType | EnumType
 )  # fmt: skip
 
 # ---- statements ----------------------------------------------------------------------------------
