@@ -79,10 +79,14 @@ def _infer_composite(name: str, args: Types, regions: Sequence[Graph]) -> Types:
 
 
 class Builder:
-    """Collects nodes in order. `add` infers types and raises InferError; values are ints."""
+    """Collects nodes in order. `add` infers types and raises InferError; values are ints.
 
-    def __init__(self, name: str) -> None:
+    A node added without a place in the source takes `loc`, which whoever builds may move along.
+    """
+
+    def __init__(self, name: str, loc: str = "") -> None:
         self.name = name
+        self.loc = loc
         self.nodes: list[Node] = []
         self.types: dict[int, TensorType] = {}
 
@@ -95,7 +99,7 @@ class Builder:
         full = complete_attrs(OPS[op], given) if op in OPS else dict(given)
         types = infer(op, tuple(self.types[a] for a in args), full, regions)
         outs = tuple(range(len(self.types), len(self.types) + len(types)))
-        self.nodes.append(Node(op, tuple(args), make_attrs(full), types, outs, regions, loc))
+        self.nodes.append(Node(op, tuple(args), make_attrs(full), types, outs, regions, loc or self.loc))
         self.types.update(zip(outs, types, strict=True))
         return outs
 

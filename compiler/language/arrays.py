@@ -22,9 +22,19 @@ from .values import Site, Value, describe, is_static_number
 Operand: TypeAlias = "Tensor | int | float | bool"
 
 _OPERATORS = {
-    "+": "add", "-": "sub", "*": "mul", "/": "div", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
-    "and": "and", "or": "or",
-}  # fmt: skip
+    "+": "add",
+    "-": "sub",
+    "*": "mul",
+    "/": "div",
+    "==": "eq",
+    "!=": "ne",
+    "<": "lt",
+    "<=": "le",
+    ">": "gt",
+    ">=": "ge",
+    "and": "and",
+    "or": "or",
+}
 
 
 def broadcast_shape(site: Site, types: Sequence[TensorType], what: str) -> tuple[int, ...]:
@@ -283,7 +293,7 @@ class Range:
     step: int | None
 
 
-IndexItem: TypeAlias = "int | Range | None | EllipsisType | Tensor"
+IndexItem: TypeAlias = "int | Range | EllipsisType | Tensor | None"
 
 
 def index(site: Site, x: Tensor, items: Sequence[IndexItem]) -> Tensor:

@@ -175,8 +175,12 @@ def _where(site: Site, condition: Value, x: Value, y: Value) -> Value:
         site.fail("E0107", "where: one of the two values must be a tensor", help="write `f32(1.0)` for a scalar tensor")
     dtype = arrays.common_dtype(site, (a, b), "where")
     shape = arrays.broadcast_shape(site, [t.type for t in (test, a, b) if isinstance(t, Tensor)], "where")
-    spread = [arrays.broadcast_to(site, v, shape) if isinstance(v, Tensor) else arrays.constant(site, v, dtype, shape, "where")
-              for v in (a, b)]  # fmt: skip
+    spread = [
+        arrays.broadcast_to(site, v, shape)
+        if isinstance(v, Tensor)
+        else arrays.constant(site, v, dtype, shape, "where")
+        for v in (a, b)
+    ]
     return site.add("select", arrays.broadcast_to(site, test, shape), *spread)
 
 
@@ -304,15 +308,25 @@ def _padding(site: Site, value: Value, rank: int, what: str) -> tuple[tuple[int,
 
 def _window_attrs(site: Site, rank: int, stride: Value, pad: Value, dilation: Value) -> dict[str, tuple[int, ...]]:
     low, high = _padding(site, pad, rank, "pad")
-    return {"strides": _per_axis(site, stride, rank, "stride"), "low": low, "high": high,
-            "dilations": _per_axis(site, dilation, rank, "dilation")}  # fmt: skip
+    return {
+        "strides": _per_axis(site, stride, rank, "stride"),
+        "low": low,
+        "high": high,
+        "dilations": _per_axis(site, dilation, rank, "dilation"),
+    }
 
 
 @_builtin
 def _conv(
-    site: Site, x: Value, w: Value, stride: Value = 1, pad: Value = 0, dilation: Value = 1, groups: Value = 1,
+    site: Site,
+    x: Value,
+    w: Value,
+    stride: Value = 1,
+    pad: Value = 0,
+    dilation: Value = 1,
+    groups: Value = 1,
     precision: Value = "highest",
-) -> Value:  # fmt: skip
+) -> Value:
     a, b = _tensor(site, x, "conv"), _tensor(site, w, "conv")
     arrays.common_dtype(site, (a, b), "conv")
     attrs = _window_attrs(site, max(a.type.rank - 2, 0), stride, pad, dilation)

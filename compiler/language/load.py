@@ -64,9 +64,11 @@ class Model:
 
 
 def load_model(
-    path: str | os.PathLike[str], dims: Mapping[str, int] | None = None, dtypes: Mapping[str, str] | None = None,
+    path: str | os.PathLike[str],
+    dims: Mapping[str, int] | None = None,
+    dtypes: Mapping[str, str] | None = None,
     model: str | None = None,
-) -> Model:  # fmt: skip
+) -> Model:
     """The model in the file at `path`, with `dims` and `dtypes` in the place of defaults.
 
     `model` picks one of several. Raises DiagnosticError with everything found wrong.
@@ -82,9 +84,15 @@ def load_model(
     load.raise_errors()
     assert graph is not None, "a model without mistakes has a graph"
     return Model(
-        decl.name, graph, stdlib_composites().extended(load.composites()), decl.doc or module.doc, load.dims,
-        load.dtypes, _param_names(graph), tuple(m.file for m in load.modules),
-    )  # fmt: skip
+        decl.name,
+        graph,
+        stdlib_composites().extended(load.composites()),
+        decl.doc or module.doc,
+        load.dims,
+        load.dtypes,
+        _param_names(graph),
+        tuple(m.file for m in load.modules),
+    )
 
 
 def check_file(path: str | os.PathLike[str]) -> list[Diagnostic]:
@@ -126,8 +134,14 @@ def _chosen(module: Module, session: Session, name: str | None) -> s.FnDecl:
         help = did_you_mean(name, names) or (f"the models are {', '.join(names)}" if names else None)
         _stop(session, Diagnostic("E0105", f"{module.file.path}: there is no model `{name}`", help=help))
     if not names:
-        _stop(session, Diagnostic("E0105", f"{module.file.path}: there is no model in this file",
-                                  help="write `model name(x: f32[B]) -> f32[B]:`"))  # fmt: skip
+        _stop(
+            session,
+            Diagnostic(
+                "E0105",
+                f"{module.file.path}: there is no model in this file",
+                help="write `model name(x: f32[B]) -> f32[B]:`",
+            ),
+        )
     if name is None and len(names) > 1:
         _stop(
             session,
@@ -163,8 +177,13 @@ def _row(module: Module, decl: s.FnDecl) -> Composite:
 
 
 _ATTR_KINDS: dict[str, AttrKind] = {
-    "int": "int", "float": "float", "bool": "bool", "str": "str", "dims": "ints", "dtype": "dtype",
-}  # fmt: skip
+    "int": "int",
+    "float": "float",
+    "bool": "bool",
+    "str": "str",
+    "dims": "ints",
+    "dtype": "dtype",
+}
 
 
 def _attr(module: Module, formal: s.Formal) -> AttrSpec:
@@ -438,8 +457,8 @@ class _Load:
             return found
         known = [*_stdlib_names(), *(p.stem for p in sorted(folder.glob(f"*{SUFFIX}")))]
         name = ".".join(top.path)
-        site.fail("E0103", f"there is no module `{name}`: neither {beside.name} beside this file nor in the standard library",
-                  help=did_you_mean(name, known))  # fmt: skip
+        where = f"neither {beside.name} beside this file nor in the standard library"
+        site.fail("E0103", f"there is no module `{name}`: {where}", help=did_you_mean(name, known))
 
     def _user_module(self, module: Module, top: s.Import, path: Path) -> Module:
         real = path.resolve()

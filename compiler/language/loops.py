@@ -130,7 +130,8 @@ def _leave(
         if value is POISON:
             raise Poisoned
         if not isinstance(value, Tensor) or value.type != carry.before.type:
-            message = f"`{carry.name}` enters each trip of the `repeat` as {carry.before.type} and leaves it as {describe(value)}"
+            types = f"{carry.before.type} and leaves it as {describe(value)}"
+            message = f"`{carry.name}` enters each trip of the `repeat` as {types}"
             site.fail("E0114", message, help="a carried name keeps its type; use another name, or `for`")
         if value is not carry.inside:
             changed.append((carry, value))

@@ -1,8 +1,8 @@
 """What a syntax error was meant to be: a table of wrong examples, and what to say to each.
 
-The parser stops in some state at some token; an example that stops it in the same way is the same mistake (as Lark's
-`match_examples`, with the table made once). A mistake that no example covers is told by what could have stood there. Must not know syntax
-values.
+The parser stops in some state at some token; an example that stops it in the same way is the same mistake (Lark's
+`match_examples`, with the table made once). One that no example covers is told by what could have stood there. Must
+not know syntax values.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 from typing import cast
+
 from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
@@ -66,11 +67,28 @@ _FOREIGN_CHARS = {
 }
 
 _WORDS = {
-    "_NL": "the end of the line", "$END": "the end of the file", "NAME": "a name", "INT": "a number", "FLOAT": "a number",
-    "STRING": "a string", "LONG_STRING": "a string", "_INDENT": "an indented block", "_DEDENT": "the end of the block",
-    "COLON": "`:`", "COMMA": "`,`", "LPAR": "`(`", "RPAR": "`)`", "LSQB": "`[`", "RSQB": "`]`", "LBRACE": "`{`",
-    "RBRACE": "`}`", "EQUAL": "`=`", "DOT": "`.`", "__ANON_0": "`..`", "__ANON_1": "`->`",
-}  # fmt: skip
+    "_NL": "the end of the line",
+    "$END": "the end of the file",
+    "NAME": "a name",
+    "INT": "a number",
+    "FLOAT": "a number",
+    "STRING": "a string",
+    "LONG_STRING": "a string",
+    "_INDENT": "an indented block",
+    "_DEDENT": "the end of the block",
+    "COLON": "`:`",
+    "COMMA": "`,`",
+    "LPAR": "`(`",
+    "RPAR": "`)`",
+    "LSQB": "`[`",
+    "RSQB": "`]`",
+    "LBRACE": "`{`",
+    "RBRACE": "`}`",
+    "EQUAL": "`=`",
+    "DOT": "`.`",
+    "__ANON_0": "`..`",
+    "__ANON_1": "`->`",
+}
 
 
 # Tokens that begin a value: one example stands for all of them.
@@ -81,7 +99,8 @@ _MAX_EXPECTED = 4
 def explain(fault: UnexpectedInput, file: SourceFile, parse: Callable[[str], object]) -> tuple[int, Diagnostic]:
     """Offset of the mistake, and what it is. `parse` is the parser that raised `fault`."""
     if isinstance(fault, UnexpectedCharacters):
-        at = cast("int | None", fault.pos_in_stream) or 0
+        at = fault.pos_in_stream or 0  # pyright: ignore[reportUnknownMemberType]
+        assert isinstance(at, int)
         return at, _character(file, at)
     if not isinstance(fault, UnexpectedToken):
         return len(file.text), Diagnostic(

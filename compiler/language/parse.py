@@ -54,12 +54,12 @@ def _trees(file: SourceFile) -> tuple[AnyTree | None, list[Diagnostic]]:
     problems: list[Diagnostic] = []
     while len(problems) < _MAX_FAULTS:
         try:
-            tree = _parser().parse(text)
+            tree = _tree(text)
             return (None, problems) if problems else (tree, [])
         except LayoutFault as fault:
             offset, problem = fault.offset, fault.diagnostic(file)
         except UnexpectedInput as fault:
-            offset, problem = explain(fault, file, _parser().parse)
+            offset, problem = explain(fault, file, _tree)
         problems.append(problem)
         line_end = text.find("\n", offset)
         following = None if line_end < 0 else TOP_LEVEL.search(text, line_end)
@@ -67,6 +67,10 @@ def _trees(file: SourceFile) -> tuple[AnyTree | None, list[Diagnostic]]:
             break
         text = _blanked(text, following.start())
     return None, problems
+
+
+def _tree(text: str) -> AnyTree:
+    return cast(AnyTree, _parser().parse(text))  # pyright: ignore[reportUnknownMemberType]
 
 
 def _blanked(text: str, end: int) -> str:
@@ -109,10 +113,6 @@ def _cache_file() -> str | None:
 # ---- trees to syntax -----------------------------------------------------------------------------
 
 
-_with_meta = cast("Callable[[type[_B]], type[_B]]", _v_args(meta=True, inline=True))
-
-
-@_with_meta
 class _Builder(Transformer_NonRecursive[Token, Any]):
     """One method a grammar rule. Children are syntax values, tokens, or None for what is not written."""
 
@@ -375,6 +375,10 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         start, end = self._at(meta)
         text = self.file.text[start:end].split("\n")[0].split("#")[0].rstrip()
         return start, start + len(text)
+
+
+# Every method gets (meta, *children); a decorator would cost the class its type.
+_v_args(meta=True, inline=True)(_Builder)
 
 
 def _token_at(token: Token) -> s.At:

@@ -20,9 +20,13 @@ from .values import POISON, Poisoned, Site, Value, describe, is_static_number
 
 STATIC_KINDS = ("int", "float", "bool", "str", "dims", "dtype")
 _KIND_WORDS = {
-    "int": "a static integer", "float": "a static number", "bool": "true or false", "str": "a string",
-    "dtype": "a dtype", "dims": "a list of integers",
-}  # fmt: skip
+    "int": "a static integer",
+    "float": "a static number",
+    "bool": "true or false",
+    "str": "a string",
+    "dtype": "a dtype",
+    "dims": "a list of integers",
+}
 _MAX_DIM = 2**31 - 1
 
 Evaluate: TypeAlias = Callable[[Expr], Value]
@@ -44,8 +48,13 @@ def signature_text(decl: FnDecl, text: str) -> str:
 
 
 def assign_arguments(
-    site: Site, what: str, signature: str, names: Sequence[str], required: Sequence[str], args: Sequence[tuple[Arg, Value]]
-) -> dict[str, tuple[Arg, Value]]:  # fmt: skip
+    site: Site,
+    what: str,
+    signature: str,
+    names: Sequence[str],
+    required: Sequence[str],
+    args: Sequence[tuple[Arg, Value]],
+) -> dict[str, tuple[Arg, Value]]:
     """Which value each name takes; positional ones first."""
     given: dict[str, tuple[Arg, Value]] = {}
     help = f"it is `{signature}`"

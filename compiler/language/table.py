@@ -17,11 +17,38 @@ from .values import Builtin, Site, Value, describe
 # What the language writes otherwise: leaves, operators, indexing, loops.
 _WRITTEN_OTHERWISE = frozenset(
     (
-        "input", "param", "constant", "broadcast", "slice", "select", "convert", "neg", "not", "and", "or", "add", "sub",
-        "mul", "eq", "ne", "lt", "le", "gt", "ge", "reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and",
-        "reduce_or", "reduce_window", "loop", "while", "cond",
+        "input",
+        "param",
+        "constant",
+        "broadcast",
+        "slice",
+        "select",
+        "convert",
+        "neg",
+        "not",
+        "and",
+        "or",
+        "add",
+        "sub",
+        "mul",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "reduce_sum",
+        "reduce_prod",
+        "reduce_max",
+        "reduce_min",
+        "reduce_and",
+        "reduce_or",
+        "reduce_window",
+        "loop",
+        "while",
+        "cond",
     )
-)  # fmt: skip
+)
 
 
 def table_functions(known: Mapping[str, Builtin]) -> dict[str, Builtin]:
@@ -65,7 +92,15 @@ def _operand(site: Site, row: Op, value: Value) -> arrays.Operand:
     return arrays.number_or_tensor(site, value, row.name)
 
 
-_KINDS = {"int": "int", "ints": "dims", "float": "float", "number": "float", "bool": "bool", "str": "str", "dtype": "dtype"}
+_KINDS = {
+    "int": "int",
+    "ints": "dims",
+    "float": "float",
+    "number": "float",
+    "bool": "bool",
+    "str": "str",
+    "dtype": "dtype",
+}
 
 
 def _attr(site: Site, spec: AttrSpec, value: Value, first: Tensor) -> Attr:

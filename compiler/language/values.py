@@ -96,7 +96,7 @@ class Module:
         return self.shown.startswith(STDLIB)
 
 
-Static: TypeAlias = "int | float | bool | str | None | DType | range | tuple[Value, ...]"
+Static: TypeAlias = "int | float | bool | str | DType | range | tuple[Value, ...] | None"
 Value: TypeAlias = "Static | Tensor | Function | Builtin | Module | Poison | Local"
 
 

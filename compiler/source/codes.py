@@ -67,6 +67,8 @@ CODES: dict[str, Code] = {
     "E0311": Code("A rule's sides differ in dtype or shape.", "Add a condition on the dims or dtypes shown."),
     "E0312": Code("A rule to be switched off does not exist.", "`tdslc rules list` prints the names."),
     # E04xx: fit and capacity
+    "E0401": Code("A kernel does not fit a chip.", "Use a chip with more fast memory, or a smaller dim."),
+    "E0402": Code("A program does not fit the main memory.", "Use a chip with more memory, a smaller dim or dtype."),
     "E0410": Code("A chip cannot run an op, even alone.", "Use another chip, a smaller dim, or another form of the op."),
     # E05xx: machine files
     "E0501": Code("A machine file is not TOML.", "Mend the line shown; https://toml.io has the syntax."),
@@ -112,6 +114,13 @@ CODES: dict[str, Code] = {
     "E0801": Code("The program computes something else than the model.", "See which op and rule the message names."),
     "E0802": Code("A figure crossed the threshold of `--fail-if`.", "See `tdslc diff` for what changed."),
     # E09xx: hazards in simulated programs
+    "E0901": Code("A program reads bytes that a copy under way still writes.", "Report it; a wait is missing."),
+    "E0902": Code("A program overwrites bytes of a copy under way.", "Report it; a wait is missing."),
+    "E0903": Code("A program reads bytes that nothing has written.", "Report it; a copy or a store is missing."),
+    "E0904": Code("A program leaves its buffers.", "Report it; an address or a shape is wrong."),
+    "E0905": Code("A program misuses a matrix unit.", "Report it; pushes, products and pops do not fit each other."),
+    "E0906": Code("A program ends with something left in a unit or under way.", "Report it; a pop or a wait is missing."),
+    "E0907": Code("A program waits for a copy that was never started.", "Report it; a wait is one too many."),
     # E10xx: CSL programs
     "E1001": Code("A CSL text is not written as CSL is.", "docs/csl.md has the syntax."),
     "E1002": Code("A CSL text is nested too deeply.", "Give parts of it names of their own."),
@@ -150,11 +159,4 @@ CODES: dict[str, Code] = {
     "E1039": Code("A route or switch cannot be.", "See what the machine's routers can do."),
     "E1040": Code("A layout is too large.", "Use a smaller rectangle."),
     "E1041": Code("The variables of a PE do not fit into its memory.", "Spread the data over more PEs."),
-    "E0901": Code("A program reads bytes that a copy under way still writes.", "Report it; a wait is missing."),
-    "E0902": Code("A program overwrites bytes of a copy under way.", "Report it; a wait is missing."),
-    "E0903": Code("A program reads bytes that nothing has written.", "Report it; a copy or a store is missing."),
-    "E0904": Code("A program leaves its buffers.", "Report it; an address or a shape is wrong."),
-    "E0905": Code("A program misuses a matrix unit.", "Report it; pushes, products and pops do not fit each other."),
-    "E0906": Code("A program ends with something left in a unit or under way.", "Report it; a pop or a wait is missing."),
-    "E0907": Code("A program waits for a copy that was never started.", "Report it; a wait is one too many."),
 }

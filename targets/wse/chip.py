@@ -115,8 +115,8 @@ class Wafer:
             name=self.arch, colors=self.ids.colors, input_queues=len(self.fabric.input_depth_words),
             output_queues=len(self.fabric.output_depth_words), microthreads=len(QUEUES),
             local_ids=(self.ids.local_task_first, self.ids.local_task_last),
-            control_ids=(0, self.ids.control_task_last), switch_colors=_ranges(self.ids.switch_colors), filters=self.pe.filters, dsrs=self.pe.dsrs,
-            memory_bytes=self.pe.memory_bytes,
+            control_ids=(0, self.ids.control_task_last), switch_colors=_ranges(self.ids.switch_colors),
+            filters=self.pe.filters, dsrs=self.pe.dsrs, memory_bytes=self.pe.memory_bytes,
             queue_tasks=queue_tasks,
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Each function of the standard library against a formula in NumPy written for this test, over sizes 0, 1 and primes."""
+"""Each function of the standard library against a formula in NumPy, over sizes 0, 1 and primes."""
 
 import math
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ def test_relu_keeps_nan(tmp_path: Path) -> None:
     np.testing.assert_array_equal(nn(tmp_path, "nn.relu(x)", x, x=x), np.maximum(x, 0))
 
 
-@pytest.mark.parametrize("shape", [s for s in SIZES])
+@pytest.mark.parametrize("shape", SIZES)
 def test_softmax_and_norms(tmp_path: Path, shape: tuple[int, int]) -> None:
     x, gamma, beta = floats(*shape), floats(shape[1]), floats(shape[1])
     wide = x.astype(np.float64)
@@ -182,8 +182,11 @@ def test_convolutions(tmp_path: Path) -> None:
         "bn.running_var": RANDOM.random(4).astype(np.float32)
     }
     padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)]).astype(np.float64)
-    conv = np.stack([np.stack([np.einsum("ncij,ocij->no", padded[:, :, i : i + 3, j : j + 3], p["conv.weight"]) for j in range(4)], -1)
-                     for i in range(5)], 2)  # fmt: skip
+    rows = [
+        [np.einsum("ncij,ocij->no", padded[:, :, i : i + 3, j : j + 3], p["conv.weight"]) for j in range(4)]
+        for i in range(5)
+    ]
+    conv = np.stack([np.stack(row, -1) for row in rows], 2)
     mean, var, weight, bias = (p[f"bn.{n}"][:, None, None] for n in ("running_mean", "running_var", "weight", "bias"))
     want = np.maximum((conv - mean) / np.sqrt(var + 1e-5) * weight + bias, 0)
     np.testing.assert_allclose(nn(tmp_path, "cnn.conv_block(x, 4)", want, p, x=x), want, rtol=1e-4, atol=1e-4)

@@ -4,7 +4,9 @@ import pytest
 from golden import Case, Golden, golden_cases
 from hypothesis import given
 from hypothesis import strategies as st
+from tdslc.compiler.graph import NO_COMPOSITES
 from tdslc.compiler.rewrite import builtin_rules, load_rules, parse_rules, read_rules, show_rule
+from tdslc.compiler.rewrite.checker import check_rule
 from tdslc.compiler.rewrite.functions import FUNCTIONS
 from tdslc.compiler.source import DiagnosticError, SourceFile, read_source, render_all
 from tree import ROOT
@@ -120,12 +122,15 @@ def test_the_readme_lists_every_function() -> None:
     assert not missing
 
 
-def test_the_readmes_examples_are_rules() -> None:
+def test_the_readmes_better_rules_hold() -> None:
     text = (ROOT / "rules" / "README.md").read_text(encoding="utf-8")
-    blocks = [block.split("```")[0] for block in text.split("```rules\n")[1:]]
-    assert blocks
-    for block in blocks:
-        assert parse_rules(source(block))
+    blocks = [parse_rules(source(block.split("```")[0])) for block in text.split("```rules\n")[1:]]
+    pairs = [block for block in blocks if [r.name for r in block] == ["bad", "better"]]
+    assert len(pairs) == 5
+    for _, better in pairs:
+        assert check_rule(better, NO_COMPOSITES).kind == "tested"
+    # These two are bad because they are wrong; the others cost too much.
+    assert [check_rule(bad, NO_COMPOSITES).kind for bad, _ in pairs[3:]] == ["refuted", "refuted"]
 
 
 def test_files_are_found_inside_the_package() -> None:

@@ -559,7 +559,7 @@ def _coordinate(use: Use, args: list[Arg]) -> Value:
     coordinates = use.frame.world.coordinates
     if coordinates is None:
         fail("E1024", "a layout has no coordinates of its own", use.span)
-    value = coordinates[number(args[0].value, args[0].span, "the axis")]
+    value = coordinates[int(number(args[0].value, args[0].span, "the axis"))]
     if use.frame.out is None:
         return value
     return Unknown(t.U16, c.Operation(t.U16, "coordinate", (to_code(value, use.span),), use.span))

@@ -118,7 +118,7 @@ def _cache_file() -> str | None:
 
 
 def _bracket_faults(file: SourceFile) -> list[Diagnostic]:
-    """Brackets that do not match or nest too deeply: told at once, since the parser would tell of their consequences."""
+    """Brackets that do not match or nest too deeply: told first, as the parser would tell of their consequences."""
     open_: list[tuple[str, int]] = []
     text = _SKIPPED.sub(lambda m: " " * len(m[0]), file.text)
     for found in re.finditer(r"[()\[\]{}]", text):
@@ -257,8 +257,8 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         )
 
     def function(
-        self, meta: Meta, inline: Token | None, kind: Token, name: Token, formals: tuple[s.Formal, ...] | None, result: s.Expr,
-        body: s.Block,
+        self, meta: Meta, inline: Token | None, kind: Token, name: Token, formals: tuple[s.Formal, ...] | None,
+        result: s.Expr, body: s.Block,
     ) -> s.Function:  # fmt: skip
         head = (self._at(meta)[0], result.at[1])
         return s.Function(head, self._named(name), _token_at(name), kind == "task", formals or (), result, body)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ....compiler.source import SourceFile
 
@@ -369,7 +369,7 @@ def walk(node: Any) -> Iterator[Any]:
     yield node
     for field in fields(node):
         value: Any = getattr(node, field.name)
-        parts: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
+        parts = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
         for inner in parts:
             if hasattr(inner, "at"):
                 yield from walk(inner)
