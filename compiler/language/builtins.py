@@ -17,6 +17,7 @@ import numpy as np
 from ..graph import DTYPES, Array, DType, TensorType
 from ..graph.dtypes import BOOL, F32, F64, I32
 from . import arrays, static
+from .arguments import dtype_of, flag, integer, integers, shape_of, tensor_of
 from .einsum import einsum
 from .frame import Tensor
 from .values import Builtin, Site, Value, describe, is_static_number
@@ -52,44 +53,6 @@ def _default(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def _tensor(site: Site, value: Value, what: str) -> Tensor:
-    if isinstance(value, Tensor):
-        return value
-    help = "make a tensor of it: `full(shape, value, dtype)`" if is_static_number(value) else None
-    site.fail("E0107", f"{what} takes a tensor, not {describe(value)}", help=help)
-
-
-def _int(site: Site, value: Value, what: str) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    site.fail("E0111", f"{what} is a static integer, not {describe(value)}")
-
-
-def _ints(site: Site, value: Value, what: str) -> tuple[int, ...]:
-    items = value if isinstance(value, tuple | range) else (value,)
-    return tuple(_int(site, v, what) for v in items)
-
-
-def _dtype(site: Site, value: Value, what: str) -> DType:
-    return (
-        value
-        if isinstance(value, DType)
-        else site.fail("E0107", f"{what}: the dtype is a dtype, not {describe(value)}")
-    )
-
-
-def _shape(site: Site, value: Value, what: str) -> tuple[int, ...]:
-    shape = _ints(site, value, f"{what}: a dim")
-    for n in shape:
-        if not 0 <= n < 2**31:
-            site.fail("E0116", f"{what}: a dim lies between 0 and {2**31 - 1}, got {int(n)}")
-    return shape
-
-
-def _flag(site: Site, value: Value, what: str) -> bool:
-    return value if isinstance(value, bool) else site.fail("E0107", f"{what} is true or false, not {describe(value)}")
-
-
 # ---- elementwise ---------------------------------------------------------------------------------
 
 
@@ -97,7 +60,7 @@ def _unary(name: str) -> Callable[..., Value]:
     def run(site: Site, x: Value) -> Value:
         if is_static_number(x) and name != "is_finite":
             return static.function(site, name, x)  # pyright: ignore[reportArgumentType]
-        tensor = _tensor(site, x, name)
+        tensor = tensor_of(site, x, name)
         if tensor.dtype.is_int and name in _FLOAT_ONLY:
             site.fail("E0109", f"{name} takes floats, not {tensor.type}", help="convert it: `f32(x)`")
         return site.add(name, tensor)
@@ -156,7 +119,7 @@ _register("minimum", _extreme("minimum", "min", min))
 
 @_builtin
 def _bit_not(site: Site, x: Value) -> Value:
-    return site.add("not", _tensor(site, x, "bit_not"))
+    return site.add("not", tensor_of(site, x, "bit_not"))
 
 
 @_builtin
@@ -169,7 +132,7 @@ def _pow(site: Site, x: Value, y: Value) -> Value:
 
 @_builtin
 def _where(site: Site, condition: Value, x: Value, y: Value) -> Value:
-    test = _tensor(site, condition, "where")
+    test = tensor_of(site, condition, "where")
     a, b = (arrays.number_or_tensor(site, v, "where") for v in (x, y))
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         site.fail("E0107", "where: one of the two values must be a tensor", help="write `f32(1.0)` for a scalar tensor")
@@ -186,7 +149,7 @@ def _where(site: Site, condition: Value, x: Value, y: Value) -> Value:
 
 @_builtin
 def _clamp(site: Site, x: Value, low: Value, high: Value) -> Value:
-    tensor = _tensor(site, x, "clamp")
+    tensor = tensor_of(site, x, "clamp")
     return _call(site, "minimum", _call(site, "maximum", tensor, low), high)
 
 
@@ -207,11 +170,11 @@ def _axes(site: Site, axis: Value, x: Tensor, what: str) -> tuple[int, ...]:
 
 
 def _reduced(site: Site, op: str, name: str, x: Value, axis: Value, keep: Value) -> Tensor:
-    tensor = _tensor(site, x, name)
+    tensor = tensor_of(site, x, name)
     axes = _axes(site, axis, tensor, name)
     out = site.add(op, tensor, axes=axes) if axes else tensor
     kept = [1 if i in axes else n for i, n in enumerate(tensor.shape)]
-    return arrays.reshape(site, out, kept) if _flag(site, keep, "keep") else out
+    return arrays.reshape(site, out, kept) if flag(site, keep, "keep") else out
 
 
 def _reduction(name: str, op: str) -> Callable[..., Value]:
@@ -254,7 +217,7 @@ _register("min", _greatest("min", min))
 
 @_builtin
 def _mean(site: Site, x: Value, axis: Value = None, keep: Value = False) -> Value:
-    tensor = _tensor(site, x, "mean")
+    tensor = tensor_of(site, x, "mean")
     if not tensor.dtype.is_float:
         site.fail("E0109", f"mean takes floats, not {tensor.type}", help="convert it: `f32(x)`")
     total = _reduced(site, "reduce_sum", "mean", tensor, axis, keep)
@@ -264,11 +227,11 @@ def _mean(site: Site, x: Value, axis: Value = None, keep: Value = False) -> Valu
 
 @_builtin
 def _argmax(site: Site, x: Value, axis: Value = -1, keep: Value = False) -> Value:
-    tensor = _tensor(site, x, "argmax")
+    tensor = tensor_of(site, x, "argmax")
     at = arrays.axis_of(site, axis, tensor.type.rank, "argmax")
     out = site.add("argmax", tensor, axis=at)
     kept = [1 if i == at else n for i, n in enumerate(tensor.shape)]
-    return arrays.reshape(site, out, kept) if _flag(site, keep, "keep") else out
+    return arrays.reshape(site, out, kept) if flag(site, keep, "keep") else out
 
 
 # ---- products ------------------------------------------------------------------------------------
@@ -276,20 +239,20 @@ def _argmax(site: Site, x: Value, axis: Value = -1, keep: Value = False) -> Valu
 
 @_builtin
 def _matmul(site: Site, a: Value, b: Value, dtype: Value = None, precision: Value = "highest") -> Value:
-    to = None if dtype is None else _dtype(site, dtype, "matmul")
-    return arrays.matmul(site, _tensor(site, a, "matmul"), _tensor(site, b, "matmul"), to, str(precision))
+    to = None if dtype is None else dtype_of(site, dtype, "matmul")
+    return arrays.matmul(site, tensor_of(site, a, "matmul"), tensor_of(site, b, "matmul"), to, str(precision))
 
 
 @_builtin
 def _einsum(site: Site, *operands: Value, spec: Value) -> Value:
     if not isinstance(spec, str) or not operands:
         site.fail("E0106", "einsum takes a specification and tensors", help='write `einsum("bij,bjk->bik", x, y)`')
-    return einsum(site, spec, [_tensor(site, x, "einsum") for x in operands])
+    return einsum(site, spec, [tensor_of(site, x, "einsum") for x in operands])
 
 
 def _per_axis(site: Site, value: Value, rank: int, what: str) -> tuple[int, ...]:
     """One integer for each spatial axis; a single one counts for all."""
-    given = _ints(site, value, what) if isinstance(value, tuple) else (_int(site, value, what),) * rank
+    given = integers(site, value, what) if isinstance(value, tuple) else (integer(site, value, what),) * rank
     if len(given) != rank:
         site.fail("E0107", f"{what} has {len(given)} entries for {rank} spatial axes")
     return given
@@ -298,7 +261,7 @@ def _per_axis(site: Site, value: Value, rank: int, what: str) -> tuple[int, ...]
 def _padding(site: Site, value: Value, rank: int, what: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(low, high) from an integer, one integer an axis, or [low, high] an axis."""
     if isinstance(value, tuple) and any(isinstance(v, tuple) for v in value):
-        pairs = [_ints(site, v, what) for v in value]
+        pairs = [integers(site, v, what) for v in value]
         if len(pairs) != rank or any(len(p) != 2 for p in pairs):
             site.fail("E0107", f"{what} is [low, high] for each of {rank} spatial axes")
         return tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
@@ -327,15 +290,15 @@ def _conv(
     groups: Value = 1,
     precision: Value = "highest",
 ) -> Value:
-    a, b = _tensor(site, x, "conv"), _tensor(site, w, "conv")
+    a, b = tensor_of(site, x, "conv"), tensor_of(site, w, "conv")
     arrays.common_dtype(site, (a, b), "conv")
     attrs = _window_attrs(site, max(a.type.rank - 2, 0), stride, pad, dilation)
-    return site.add("conv", a, b, groups=_int(site, groups, "groups"), precision=str(precision), **attrs)
+    return site.add("conv", a, b, groups=integer(site, groups, "groups"), precision=str(precision), **attrs)
 
 
 def _pool(name: str, op: str) -> Callable[..., Value]:
     def run(site: Site, x: Value, window: Value, stride: Value = None, pad: Value = 0, dilation: Value = 1) -> Value:
-        tensor = _tensor(site, x, name)
+        tensor = tensor_of(site, x, name)
         rank = max(tensor.type.rank - 2, 0)
         size = _per_axis(site, window, rank, "window")
         attrs = _window_attrs(site, rank, size if stride is None else stride, pad, dilation)
@@ -353,8 +316,8 @@ _register("sum_pool", _pool("sum_pool", "sum"))
 
 @_builtin
 def _reshape(site: Site, x: Value, shape: Value) -> Value:
-    tensor = _tensor(site, x, "reshape")
-    sizes = list(_ints(site, shape, "reshape: a dim"))
+    tensor = tensor_of(site, x, "reshape")
+    sizes = list(integers(site, shape, "reshape: a dim"))
     if sizes.count(-1) == 1:
         rest = prod(int(n) for n in sizes if n != -1)
         if rest == 0 or tensor.type.size % rest:
@@ -373,11 +336,11 @@ def _reshape(site: Site, x: Value, shape: Value) -> Value:
 
 @_builtin
 def _transpose(site: Site, x: Value, perm: Value = None) -> Value:
-    tensor = _tensor(site, x, "transpose")
+    tensor = tensor_of(site, x, "transpose")
     rank = tensor.type.rank
     if perm is None:
         return arrays.transpose(site, tensor, range(rank)[::-1])
-    order = [arrays.axis_of(site, p, rank, "transpose") for p in _ints(site, perm, "transpose: an axis")]
+    order = [arrays.axis_of(site, p, rank, "transpose") for p in integers(site, perm, "transpose: an axis")]
     if sorted(order) != list(range(rank)):
         site.fail("E0120", f"transpose: {order} names not each of the {rank} axes of {tensor.type} once")
     return arrays.transpose(site, tensor, order)
@@ -385,7 +348,7 @@ def _transpose(site: Site, x: Value, perm: Value = None) -> Value:
 
 @_builtin
 def _swapaxes(site: Site, x: Value, a: Value, b: Value) -> Value:
-    tensor = _tensor(site, x, "swapaxes")
+    tensor = tensor_of(site, x, "swapaxes")
     i, j = (arrays.axis_of(site, v, tensor.type.rank, "swapaxes") for v in (a, b))
     order = list(range(tensor.type.rank))
     order[i], order[j] = j, i
@@ -394,7 +357,7 @@ def _swapaxes(site: Site, x: Value, a: Value, b: Value) -> Value:
 
 @_builtin
 def _squeeze(site: Site, x: Value, axis: Value) -> Value:
-    tensor = _tensor(site, x, "squeeze")
+    tensor = tensor_of(site, x, "squeeze")
     axes = _axes(site, axis, tensor, "squeeze")
     if any(tensor.shape[a] != 1 for a in axes):
         site.fail("E0108", f"squeeze: only axes of 1 can go, got {tensor.type}")
@@ -403,13 +366,13 @@ def _squeeze(site: Site, x: Value, axis: Value) -> Value:
 
 @_builtin
 def _broadcast_to(site: Site, x: Value, shape: Value) -> Value:
-    return arrays.broadcast_to(site, _tensor(site, x, "broadcast_to"), _shape(site, shape, "broadcast_to"))
+    return arrays.broadcast_to(site, tensor_of(site, x, "broadcast_to"), shape_of(site, shape, "broadcast_to"))
 
 
 def _tensors(site: Site, xs: Value, what: str) -> list[Tensor]:
     if not isinstance(xs, tuple) or not xs:
         site.fail("E0107", f"{what} takes a list of tensors, as in `{what}([a, b], axis=0)`")
-    tensors = [_tensor(site, x, what) for x in xs]
+    tensors = [tensor_of(site, x, what) for x in xs]
     arrays.common_dtype(site, tensors, what)
     return tensors
 
@@ -439,13 +402,13 @@ def _stack(site: Site, xs: Value, axis: Value = 0) -> Value:
 @_builtin
 def _split(site: Site, x: Value, parts: Value, axis: Value = 0) -> Value:
     """`parts` equal pieces, or pieces of the sizes listed."""
-    tensor = _tensor(site, x, "split")
+    tensor = tensor_of(site, x, "split")
     at = arrays.axis_of(site, axis, tensor.type.rank, "split")
     size = tensor.shape[at]
     if isinstance(parts, tuple):
-        sizes = _ints(site, parts, "split: a size")
+        sizes = integers(site, parts, "split: a size")
     else:
-        count = _int(site, parts, "split: the number of parts")
+        count = integer(site, parts, "split: the number of parts")
         if count < 1 or size % count:
             site.fail(
                 "E0108",
@@ -466,7 +429,7 @@ def _split(site: Site, x: Value, parts: Value, axis: Value = 0) -> Value:
 
 @_builtin
 def _pad(site: Site, x: Value, low: Value, high: Value, value: Value = 0) -> Value:
-    tensor = _tensor(site, x, "pad")
+    tensor = tensor_of(site, x, "pad")
     ends = [_per_axis(site, v, tensor.type.rank, f"pad: {name}") for name, v in (("low", low), ("high", high))]
     fill = arrays.number_or_tensor(site, value, "pad: the value")
     if isinstance(fill, Tensor):
@@ -478,13 +441,13 @@ def _pad(site: Site, x: Value, low: Value, high: Value, value: Value = 0) -> Val
 
 @_builtin
 def _reverse(site: Site, x: Value, axis: Value) -> Value:
-    tensor = _tensor(site, x, "reverse")
+    tensor = tensor_of(site, x, "reverse")
     return site.add("reverse", tensor, axes=_axes(site, axis, tensor, "reverse"))
 
 
 @_builtin
 def _take(site: Site, table: Value, index: Value, axis: Value = 0) -> Value:
-    rows, at = _tensor(site, table, "take"), _tensor(site, index, "take")
+    rows, at = tensor_of(site, table, "take"), tensor_of(site, index, "take")
     if not at.dtype.is_int:
         site.fail("E0109", f"take: indices are integers, not {at.type}", help="convert them: `i32(x)`")
     return site.add("take", rows, at, axis=arrays.axis_of(site, axis, rows.type.rank, "take"))
@@ -498,32 +461,32 @@ def _full(site: Site, shape: Value, value: Value, dtype: Value = F32) -> Value:
     number = arrays.number_or_tensor(site, value, "full")
     if isinstance(number, Tensor):
         site.fail("E0111", f"full: the value is static, not {describe(value)}", help="write `broadcast_to(x, shape)`")
-    return arrays.constant(site, number, _dtype(site, dtype, "full"), _shape(site, shape, "full"), "full")
+    return arrays.constant(site, number, dtype_of(site, dtype, "full"), shape_of(site, shape, "full"), "full")
 
 
 @_builtin
 def _zeros(site: Site, shape: Value, dtype: Value = F32) -> Value:
-    to = _dtype(site, dtype, "zeros")
-    return site.full(False if to == BOOL else 0, to, _shape(site, shape, "zeros"))
+    to = dtype_of(site, dtype, "zeros")
+    return site.full(False if to == BOOL else 0, to, shape_of(site, shape, "zeros"))
 
 
 @_builtin
 def _ones(site: Site, shape: Value, dtype: Value = F32) -> Value:
-    to = _dtype(site, dtype, "ones")
-    return site.full(True if to == BOOL else 1, to, _shape(site, shape, "ones"))
+    to = dtype_of(site, dtype, "ones")
+    return site.full(True if to == BOOL else 1, to, shape_of(site, shape, "ones"))
 
 
 @_builtin
 def _arange(site: Site, n: Value, dtype: Value = I32) -> Value:
-    to = _dtype(site, dtype, "arange")
-    return site.add("iota", axis=0, dtype=to, shape=_shape(site, _int(site, n, "arange: the length"), "arange"))
+    to = dtype_of(site, dtype, "arange")
+    return site.add("iota", axis=0, dtype=to, shape=shape_of(site, integer(site, n, "arange: the length"), "arange"))
 
 
 @_builtin
 def _iota(site: Site, shape: Value, axis: Value, dtype: Value = I32) -> Value:
-    sizes = _shape(site, shape, "iota")
+    sizes = shape_of(site, shape, "iota")
     at = arrays.axis_of(site, axis, len(sizes), "iota")
-    return site.add("iota", axis=at, dtype=_dtype(site, dtype, "iota"), shape=sizes)
+    return site.add("iota", axis=at, dtype=dtype_of(site, dtype, "iota"), shape=sizes)
 
 
 def cast(site: Site, dtype: DType, x: Value) -> Tensor:
@@ -566,7 +529,7 @@ def _flattened(site: Site, items: tuple[Value, ...]) -> tuple[tuple[int, ...], l
 @_builtin
 def _range(site: Site, start: Value, stop: Value = None, step: Value = 1) -> Value:
     ends = (0, start) if stop is None else (start, stop)
-    low, high, by = (_int(site, v, "range: an end") for v in (*ends, step))
+    low, high, by = (integer(site, v, "range: an end") for v in (*ends, step))
     return range(int(low), int(high), int(by)) if by else site.fail("E0118", "range: the step is not 0")
 
 
@@ -597,7 +560,7 @@ def _float(site: Site, x: Value) -> Value:
 @_builtin
 def _wide(site: Site, dtype: Value) -> Value:
     """The dtype in which a composite on floats of `dtype` computes: f64 for f64, f32 for narrower ones."""
-    given = _dtype(site, dtype, "wide")
+    given = dtype_of(site, dtype, "wide")
     if not given.is_float:
         site.fail("E0109", f"a float tensor is needed, not one of {given}", help="convert it: `f32(x)`")
     return F64 if given == F64 else F32

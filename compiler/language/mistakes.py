@@ -99,8 +99,7 @@ _MAX_EXPECTED = 4
 def explain(fault: UnexpectedInput, file: SourceFile, parse: Callable[[str], object]) -> tuple[int, Diagnostic]:
     """Offset of the mistake, and what it is. `parse` is the parser that raised `fault`."""
     if isinstance(fault, UnexpectedCharacters):
-        at = fault.pos_in_stream or 0  # pyright: ignore[reportUnknownMemberType]
-        assert isinstance(at, int)
+        at: int = getattr(fault, "pos_in_stream", 0)
         return at, _character(file, at)
     if not isinstance(fault, UnexpectedToken):
         return len(file.text), Diagnostic(

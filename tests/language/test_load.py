@@ -254,12 +254,31 @@ def test_no_text_crashes_the_parser(data: st.DataObject) -> None:
     render_all(problems)
 
 
-_WORKING = (ROOT / "tests" / "language" / "graph" / "repeat.txt").read_text().split("---")[0] + (
-    "\nop fn f(x: T[..B, 2*H], k: int = 2, g: float = 1.0) -> (T[..B, H], T[..B]):\n    y = x[..., :H] ** k * g\n"
-    '    return y, sum(y, axis=-1)\n\nmodel n(x: f32[4, 6]) -> (f32[4, 3], f32[4]):\n    a, b = f(x, k=3)\n    for i in [1, 2] as "s{i}":\n'
-    '        param w: f32[3, 3]\n        a = einsum("ij,jk->ik", a, w) if i > 1 else a @ w.T\n    assert a.shape[0] == 4, "{i}"\n'
-    "    return where(a > 0, a, -1), b / 2\n"
-)
+_WORKING = """
+dim L = 3 in 1..9
+dtype T = f32 in {bf16, f32}
+
+op fn f(x: T[..B, 2*H], k: int = 2, g: float = 1.0) -> (T[..B, H], T[..B]):
+    y = x[..., :H] ** k * g
+    return y, sum(y, axis=-1)
+
+model m(x: T[2, 4], xs: T[L, 4]) -> (y: T[2, 4], all: T[L, 2, 4], last: T[L, 2]):
+    shared param bias: T[4]
+    all, last = repeat i in range(L) as "layer.{i}":
+        param weight: T[4, 4]
+        h = x @ weight + bias + xs[i]
+        x = h * T(f32(i) + 1)
+        yield x, h[:, 0]
+    return x, all, last
+
+model n(x: f32[4, 6]) -> (f32[4, 3], f32[4]):
+    a, b = f(x, k=3)
+    for i in [1, 2] as "s{i}":
+        param w: f32[3, 3]
+        a = einsum("ij,jk->ik", a, w) if i > 1 else a @ w.T
+    assert a.shape[0] == 4, "{i}"
+    return where(a > 0, a, -1), b / 2
+"""
 
 
 @given(

@@ -6,6 +6,7 @@ compiling; its constants may differ by PE. Must not know how a program is run.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -113,10 +114,33 @@ def compile_program(
     `params` and `colors` are the params of the layout file (the latter by color number), `fabric` the PEs around the
     rectangle (width, height) and `offsets` its place in it. Raises DiagnosticError with what is wrong.
     """
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _RECURSION_LIMIT))
+    try:
+        return _compiled(path, arch, params or {}, fabric, offsets, import_paths, colors or {})
+    except RecursionError:
+        fail("E1002", f"`{path}` is nested too deeply to be compiled", None)
+    finally:
+        sys.setrecursionlimit(before)
+
+
+# Syntax is walked by recursion: MAX_CALLS calls of statements and expressions nested up to parse.MAX_NESTING deep.
+_RECURSION_LIMIT = 20_000
+
+
+def _compiled(
+    path: str,
+    arch: Arch,
+    params: Mapping[str, ParamValue],
+    fabric: tuple[int, int] | None,
+    offsets: tuple[int, int],
+    import_paths: Sequence[str],
+    colors: Mapping[str, int],
+) -> Program:
     loader = Loader(tuple(import_paths))
     world = World(arch, loader, _Hooks(), "layout", fabric=fabric, offsets=offsets)
-    given: dict[str, Value] = {name: literal(value) for name, value in (params or {}).items()}
-    given |= {name: Known(t.COLOR, _color(name, number, arch)) for name, number in (colors or {}).items()}
+    given: dict[str, Value] = {name: literal(value) for name, value in params.items()}
+    given |= {name: Known(t.COLOR, _color(name, number, arch)) for name, number in colors.items()}
     module = world.module(loader.load(path), given, False, None)
     layout = evaluate_layout(module)
     classes, notes = _classes(layout, arch, loader)
@@ -189,8 +213,7 @@ def _class(world: World, layout: Layout, tile: Tile, lanes: NDArray[np.int64]) -
     )
     module = world.module(text, dict(params), tile.path.startswith("<"), tile.span)
     builtins.start(module)
-    while world.pending:
-        world.pending.pop(0)()
+    _build_all(world)
     tasks = _tasks(world)
     exports = _exports(world, layout)
     x, y = tile.x[lanes], tile.y[lanes]
@@ -205,6 +228,18 @@ def _class(world: World, layout: Layout, tile: Tile, lanes: NDArray[np.int64]) -
         _handlers(world, "set_empty_queue_handler"), _started(world), _blocked(world),
         next((e.values[0] for e in world.effects if e.kind == "rpc"), None), tuple(world.instances.values()), memory,
     )  # fmt: skip
+
+
+def _build_all(world: World) -> None:
+    """Build every function that is reached; what is wrong in each of them is told together."""
+    problems: list[Diagnostic] = []
+    while world.pending:
+        try:
+            world.pending.pop(0)()
+        except DiagnosticError as error:
+            problems += [d for d in error.diagnostics if d not in problems]
+    if problems:
+        raise DiagnosticError(problems)
 
 
 def _simplest(value: Known) -> Known:

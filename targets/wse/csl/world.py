@@ -24,7 +24,7 @@ from .values import Cell, Known, Symbol, Value, fail, take
 
 # Statements and calls that one evaluation may make, and how deep calls may nest: no program can hang the compiler.
 MAX_STEPS = 20_000_000
-MAX_CALLS = 120
+MAX_CALLS = 100
 FUNCTION = t.Basic("function")
 
 
