@@ -398,10 +398,11 @@ def _scatter(c: Chooser) -> Example:
     window = tuple(sorted(int(p) for p in c.rng.permutation(len(kept) + len(i.batch))[: len(kept)]))
     inside, others = iter([i.sizes[a] for a in kept]), iter(i.batch)
     shape = tuple(next(inside) if p in window else next(others) for p in range(len(kept) + len(i.batch)))
+    kinds = ("set", "and", "or") if d is BOOL else ("set", "add", "mul", "min", "max")
     attrs = {
         "update_window_dims": window, "inserted_window_dims": i.gone, "input_batching_dims": i.batching,
         "scatter_indices_batching_dims": i.index_batching, "scatter_dims_to_operand_dims": i.start_map,
-        "index_vector_dim": i.vector_dim, "op": c.pick(("set", "and", "or") if d is BOOL else ("set", "add", "mul", "min", "max")),
+        "index_vector_dim": i.vector_dim, "op": c.pick(kinds),
     }  # fmt: skip
     return Example("scatter", (i.x, i.index, c.array(d, shape, True)), attrs)
 
@@ -409,7 +410,9 @@ def _scatter(c: Chooser) -> Example:
 def _interior_pad(c: Chooser) -> Example:
     pad = _pad(c)
     x = pad.operands[0]
-    return Example("interior_pad", (x,), {"interior": tuple(c.pick((0, 0, 1, 2)) for _ in x.shape), "value": pad.attrs["value"]})
+    return Example(
+        "interior_pad", (x,), {"interior": tuple(c.pick((0, 0, 1, 2)) for _ in x.shape), "value": pad.attrs["value"]}
+    )
 
 
 def _select_and_scatter(c: Chooser) -> Example:
@@ -420,7 +423,9 @@ def _select_and_scatter(c: Chooser) -> Example:
     rows = zip(x.shape[2:], window, *(attrs[k] for k in ("strides", "low", "high")), strict=True)  # type: ignore[arg-type]
     out = tuple(window_length(n, k, s, a, b, 1) for n, k, s, a, b in rows)
     source = c.array(type_of(x).dtype, (*x.shape[:2], *out), True)
-    return Example("select_and_scatter", (x, source), {**attrs, "window": window, "select": c.pick(("ge", "gt", "le", "lt"))})
+    return Example(
+        "select_and_scatter", (x, source), {**attrs, "window": window, "select": c.pick(("ge", "gt", "le", "lt"))}
+    )
 
 
 def _rng_bits(c: Chooser) -> Example:

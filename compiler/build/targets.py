@@ -41,4 +41,8 @@ def split_spec(spec: str) -> tuple[str, str]:
 def load_machine(spec: str, overrides: Iterable[str] = ()) -> Machine:
     """The machine of `mxu:v5e` or `mxu:mychip.toml`, settings `key=value` laid over. DiagnosticError (E0704, E05xx)."""
     name, chip = split_spec(spec)
-    return find_target(name).load(chip, tuple(overrides))
+    target = find_target(name)
+    if not chip.endswith(".toml") and chip not in target.chips():
+        help = f"its chips are {', '.join(target.chips())}; one of your own is {name}:FILE.toml"
+        raise DiagnosticError(Diagnostic("E0704", f"{name} has no chip `{chip}`", help=help))
+    return target.load(chip, tuple(overrides))

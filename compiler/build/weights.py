@@ -5,7 +5,7 @@ A build needs names and shapes only; `run` needs the values. Must not know plans
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -100,14 +100,20 @@ def _stack(node: Node) -> int:
 
 def _missing(path: str, asked: list[Wanted], tensors: Mapping[str, Tensor]) -> list[Diagnostic]:
     missing = [w for w in asked if w.name not in tensors]
-    free = set(tensors) - {w.name for w in asked}
+    names = {w.name for w in asked}
+    free = [name for name in tensors if name not in names]
     lines = [_missing_line(w, free) for w in missing[:_MOST_LISTED]]
     said = f"{path} lacks {len(missing)} of the {len(asked)} tensors that the model reads"
     help = "a parameter's name is the enclosing `as` scopes joined by '.', then its own"
-    return [Diagnostic("E0603", said, notes=_listed(lines, len(missing)), help=help)] if missing else []
+    notes = (*_listed(lines, len(missing)), *((Note(f"what the file has besides: {_few(free)}"),) if free else ()))
+    return [Diagnostic("E0603", said, notes=notes, help=help)] if missing else []
 
 
-def _missing_line(want: Wanted, free: set[str]) -> str:
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names[:4]) + (", ..." if len(names) > 4 else "")
+
+
+def _missing_line(want: Wanted, free: Sequence[str]) -> str:
     close = nearest(want.name, free)
     return f"`{want.name}` {want.type}{_at(want)} is missing" + (f"; did you mean `{close}`?" if close else "")
 
@@ -145,8 +151,7 @@ def _unused(path: str, asked: list[Wanted], tensors: Mapping[str, Tensor]) -> li
     unused = [name for name in tensors if name not in used]
     if not unused:
         return []
-    listed = ", ".join(f"`{name}`" for name in unused[:4]) + (", ..." if len(unused) > 4 else "")
-    said = f"{len(unused)} of the {len(tensors)} tensors in {path} are not used: {listed}"
+    said = f"{len(unused)} of the {len(tensors)} tensors in {path} are not used: {_few(unused)}"
     return [Diagnostic("E0605", said, severity="note")]
 
 

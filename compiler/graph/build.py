@@ -103,7 +103,7 @@ class Builder:
         self.types.update(zip(outs, types, strict=True))
         return outs
 
-    def one(self, op: str, *args: int, loc: str = "", **attrs: Attr) -> int:
+    def one(self, op: str, /, *args: int, loc: str = "", **attrs: Attr) -> int:
         """`add` for an op with one result and no region."""
         (only,) = self.add(op, args, attrs, loc=loc)
         return only

@@ -134,7 +134,8 @@ def _while(node: Node, args: Sequence[NDArray], ctx: Context) -> tuple[NDArray, 
         if not run_region(cond, (*carry, *captures), ctx)[0]:
             return carry
         carry = run_region(body, (*carry, *captures), ctx)
-    raise EndlessLoop(f"the condition of while{' at ' + node.loc if node.loc else ''} still holds after {MAX_TRIPS} rounds")
+    place = f" at {node.loc}" if node.loc else ""
+    raise EndlessLoop(f"the condition of while{place} still holds after {MAX_TRIPS} rounds")
 
 
 def _cond(node: Node, args: Sequence[NDArray], ctx: Context) -> tuple[NDArray, ...]:

@@ -159,4 +159,18 @@ CODES: dict[str, Code] = {
     "E1039": Code("A route or switch cannot be.", "See what the machine's routers can do."),
     "E1040": Code("A layout is too large.", "Use a smaller rectangle."),
     "E1041": Code("The variables of a PE do not fit into its memory.", "Spread the data over more PEs."),
+    "E1042": Code("A PE sends a color to a neighbour that never takes it.", "Give the neighbour a route from there."),
+    # E11xx: models in other formats
+    "E1101": Code("A package that reads the format is not installed.", "Install the extra that the message names."),
+    "E1102": Code("A file is not a model of its format, or is damaged.", "Export, copy or download it again."),
+    "E1103": Code("The data of a tensor lies in another file, which cannot be read.", "Put it beside the model."),
+    "E1104": Code("The nodes of a graph do not fit together.", "Export the model again; its file was edited or cut."),
+    "E1105": Code("A model uses an operator or data type that tdslc lacks.", "Export it without, or cut the model there."),
+    "E1106": Code("A node of a model does not fit its operands.", "See the node named; the exporter may be at fault."),
+    "E1107": Code("A value must be known when a model is imported and is not.", "Give it with `--bind NAME=FILE.npy`."),
+    "E1108": Code("A tensor of a model is too large.", "Use smaller dims."),
+    "E1109": Code("A dim of a model's input is not fixed.", "Give it with `--dim NAME=SIZE`."),
+    "E1110": Code("A model states another shape than its nodes make.", "Mend `--dim`, or export the model again."),
+    "E1111": Code("A model is of an opset that tdslc does not read.", "Convert it with onnx.version_converter."),
+    "E1112": Code("A `--bind` fits no input.", "Name an input of the model, with a value of its type."),
 }

@@ -139,7 +139,7 @@ def test_mistakes_of_several_files_are_told_together(tmp_path: Path) -> None:
     weights.write_bytes(b"")
     with pytest.raises(DiagnosticError) as caught:
         build(BuildOptions(two_layers(), "toy:two", weights=str(weights), budget={"nodes": 3}))
-    assert [d.code for d in caught.value.diagnostics] == ["E0502", "E0711", "E0601"]
+    assert [d.code for d in caught.value.diagnostics] == ["E0704", "E0711", "E0601"]
 
 
 def test_no_fit_is_an_error_of_its_target_only() -> None:
@@ -166,3 +166,25 @@ def test_from_a_level(make: Make, tmp_path: Path) -> None:
     for level in ("graph", "rewritten", "plan", "program"):
         again = build(BuildOptions(str(tmp_path / "b"), "toy:one", start=(str(tmp_path / "b"), level)))  # type: ignore[arg-type]
         assert again.report["totals"] == made.report["totals"]
+
+
+def test_a_search_that_explodes_ends_at_its_budget_with_a_program_and_a_note(
+    tmp_path: Path, searcher: Searcher
+) -> None:
+    rules = tmp_path / "boom.rules"
+    rules.write_text(
+        "# (a + b) + c = a + (b + c)\n"
+        "rule boom @reassoc:\n"
+        "    add(add(a: float[..S], b: float[..S]), c: float[..S]) <=> add(a, add(b, c))\n"
+    )
+    g = Builder("sum")
+    total, *others = [g.input(f"x{i}", TensorType(F32, (4,))) for i in range(10)]
+    for x in others:
+        total = g.one("add", total, x)
+    graph = g.finish([total], ["y"])
+    options = BuildOptions(graph, "toy:one", rules=(str(rules),), budget={"e_nodes": 300})
+    made = build(options, searcher=searcher)
+    assert made.report["search"]["stop_reason"] == "node_limit"
+    (note,) = [d.message for d in made.diagnostics if d.code == "E0707"]
+    assert "boom" in note and "300 e-nodes" in note
+    assert made.report["totals"]["seconds"] > 0

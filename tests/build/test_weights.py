@@ -59,6 +59,7 @@ def test_everything_missing_and_misshapen_is_told(tmp_path: Path) -> None:
     assert [n.message for n in missing.notes] == [
         "`layer.0.bias` f32[4] (m.tdsl:7) is missing; did you mean `layer.0.bais`?",
         "`layer.1.bias` f32[4] (m.tdsl:7) is missing; did you mean `layer.0.bais`?",
+        "what the file has besides: `layer.0.bais`",
     ]
     assert [n.message for n in misshapen.notes] == [
         "`head.weight` is bf16[3, 4] (m.tdsl:4), but the file has f64[4, 3] (transposed?)"

@@ -172,6 +172,14 @@ def test_builder_refuses(op: str, args: int, attrs: dict[str, Attr], message: st
     assert str(caught.value) == message
 
 
+def test_an_attribute_may_be_called_op() -> None:
+    b = Builder("g")
+    x = b.input("x", TensorType(F32, (1, 1, 4)))
+    one: dict[str, Attr] = {"strides": (1,), "low": (0,), "high": (0,), "dilations": (1,)}
+    y = b.one("reduce_window", x, op="max", window=(2,), **one)
+    assert str(b.types[y]) == "f32[1, 1, 3]"
+
+
 def test_a_composite_takes_what_its_definition_takes() -> None:
     d = Builder("twice")
     x = d.input("x", TensorType(F32, (2,)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -104,7 +105,11 @@ def is_inf(b: Builder, x: int, positive: bool = True, negative: bool = True) -> 
         return b.full(False, BOOL, b.types[x].shape)
     if positive and negative:
         return b.one("eq", b.one("abs", x), scalar(b, np.inf, x))
-    return b.one("eq", x, scalar(b, np.inf if positive else -np.inf, x)) if positive or negative else b.full(False, BOOL, b.types[x].shape)
+    return (
+        b.one("eq", x, scalar(b, np.inf if positive else -np.inf, x))
+        if positive or negative
+        else b.full(False, BOOL, b.types[x].shape)
+    )
 
 
 def trunc(b: Builder, x: int) -> int:
@@ -151,11 +156,11 @@ def convert(b: Builder, x: int, dtype: DType, saturate: bool = False) -> int:
 def _held(b: Builder, x: int, source: DType, to: DType) -> int:
     """`x` clamped to what `to` holds. Float to integer saturates by itself, and narrow to wide fits."""
     if source.is_float and to.is_float:
-        low, high = (float(ml_dtypes.finfo(to.numpy).min), float(ml_dtypes.finfo(to.numpy).max))
-        if float(ml_dtypes.finfo(source.numpy).max) <= high and source.name != "f8e5m2":
-            return x
-        # A bound that the source rounds up would convert to infinity: the formats here hold each other's bounds.
-        return clamp(b, b.full(low, source), x, b.full(high, source))
+        # Infinities are held too, so that a wider format is no reason to leave them. Each format holds the bounds of
+        # the narrower ones exactly.
+        finfo: Any = ml_dtypes.finfo
+        high = min(float(finfo(to.numpy).max), float(finfo(source.numpy).max))
+        return clamp(b, b.full(-high, source), x, b.full(high, source))
     if source.is_int and to.is_int:
         (a, z), (low, high) = int_range(source), int_range(to)
         if low <= a and z <= high:

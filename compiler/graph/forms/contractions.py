@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -29,7 +29,9 @@ def dot_general(
 ) -> int:  # fmt: skip
     """StableHLO's dot_general: batch axes, then free axes of x, then free axes of y."""
     xs, ys = b.types[x].shape, b.types[y].shape
-    if [xs[i] for i in lhs_batch] != [ys[i] for i in rhs_batch] or [xs[i] for i in lhs_contract] != [ys[i] for i in rhs_contract]:
+    if [xs[i] for i in lhs_batch] != [ys[i] for i in rhs_batch] or [xs[i] for i in lhs_contract] != [
+        ys[i] for i in rhs_contract
+    ]:
         raise InferError(f"dot_general: batch or contracted axes of {b.types[x]} and {b.types[y]} differ")
     x_free = [i for i in range(len(xs)) if i not in (*lhs_batch, *lhs_contract)]
     y_free = [i for i in range(len(ys)) if i not in (*rhs_batch, *rhs_contract)]
@@ -45,10 +47,10 @@ def dot_general(
     return reshape(b, _multiplied(b, left, right, dtype, precision), (*batch, *rows, *columns))
 
 
-def _product(sizes: Sequence[int] | object) -> int:
+def _product(sizes: Iterable[int]) -> int:
     """The product of dims, symbols kept; a lone dim is itself."""
     total: int = 1
-    for n in sizes:  # type: ignore[attr-defined]
+    for n in sizes:
         total = n if total == 1 else total * n
     return total
 
@@ -108,8 +110,16 @@ def conv_general(
     narrower = dtype is not None and (dtype.is_float != own.is_float or dtype.bits < own.bits)
     same = dtype == own == b.types[right].dtype
     out = b.one(
-        "conv", left, right, strides=tuple(strides) or (1,), low=low, high=high, dilations=tuple(rhs_dilation) or (1,),
-        groups=groups, precision=precision, dtype=None if narrower or same else dtype,
+        "conv",
+        left,
+        right,
+        strides=tuple(strides) or (1,),
+        low=low,
+        high=high,
+        dilations=tuple(rhs_dilation) or (1,),
+        groups=groups,
+        precision=precision,
+        dtype=None if narrower or same else dtype,
     )
     out = reshape(b, out, b.types[out].shape[:2]) if not rank else out
     out = convert(b, out, dtype) if narrower and dtype is not None else out
@@ -122,7 +132,9 @@ def _batch_grouped(b: Builder, x: int, feature_groups: int, batch_groups: int) -
         return x, feature_groups
     n, c, *rest = b.types[x].shape
     if feature_groups != 1 or n % batch_groups:
-        raise InferError(f"convolution: {batch_groups} batch groups do not share {n} batches, or there are feature groups too")
+        raise InferError(
+            f"convolution: {batch_groups} batch groups do not share {n} batches, or there are feature groups too"
+        )
     split = reshape(b, x, (batch_groups, n // batch_groups, c, *rest))
     turned = transpose(b, split, (1, 0, *range(2, 3 + len(rest))))
     return reshape(b, turned, (n // batch_groups, batch_groups * c, *rest)), batch_groups
@@ -193,7 +205,9 @@ def _subtracted_first(b: Builder, x: int, y: int, x_zero: int | None, y_zero: in
     sides: list[int] = []
     for v, zero in ((x, x_zero), (y, y_zero)):
         wide = convert(b, v, I32)
-        sides.append(wide if zero is None else b.one("sub", wide, broadcast_to(b, convert(b, zero, I32), b.types[wide].shape)))
+        sides.append(
+            wide if zero is None else b.one("sub", wide, broadcast_to(b, convert(b, zero, I32), b.types[wide].shape))
+        )
     return numpy_matmul(b, sides[0], sides[1])
 
 
@@ -201,7 +215,7 @@ def conv_integer(
     b: Builder, x: int, w: int, x_zero: int | None, w_zero: int | None, strides: Sequence[int], low: Sequence[int],
     high: Sequence[int], dilations: Sequence[int], groups: int = 1,
 ) -> int:  # fmt: skip
-    """x - x_zero convolved with w - w_zero, of 8-bit integers in i32, modulo 2^32; what lies outside x counts as x_zero.
+    """x - x_zero convolved with w - w_zero, of 8-bit integers in i32, modulo 2^32; outside x lies x_zero.
 
     `x_zero` is a scalar, `w_zero` a scalar or one an output channel. The products are of 8-bit integers; a convolution
     of ones says how much of each window lies inside.
@@ -230,5 +244,3 @@ def conv_integer(
         both = b.one("neg", b.one("mul", xz, wz))
         out = _minus_product(b, out, both, product(ones_x, ones_w))
     return out
-
-

@@ -97,7 +97,9 @@ def _wrapped_vectors(b: Builder, index: int, sizes: Sequence[int]) -> int:
 # ---- writing ---------------------------------------------------------------------------------------
 
 
-def scatter_elements(b: Builder, x: int, index: int, updates: int, axis: int, op: str = "set", wrap: bool = True) -> int:
+def scatter_elements(
+    b: Builder, x: int, index: int, updates: int, axis: int, op: str = "set", wrap: bool = True
+) -> int:
     """x with x[i, index[i, j, k], k] combined with updates[i, j, k], for axis 1."""
     t, it = b.types[x], b.types[index]
     axis %= t.rank
@@ -105,10 +107,12 @@ def scatter_elements(b: Builder, x: int, index: int, updates: int, axis: int, op
     others = tuple(i for i in range(t.rank) if i != axis)
     if all(it.shape[i] == t.shape[i] for i in others):
         return b.one(
-            "scatter", x, index, updates, update_window_dims=(), inserted_window_dims=(axis,), input_batching_dims=others,
-            scatter_indices_batching_dims=others, scatter_dims_to_operand_dims=(axis,), index_vector_dim=t.rank, op=op,
+            "scatter", x, index, updates, update_window_dims=(), inserted_window_dims=(axis,),
+            input_batching_dims=others, scatter_indices_batching_dims=others, scatter_dims_to_operand_dims=(axis,),
+            index_vector_dim=t.rank, op=op,
         )  # fmt: skip
     # Shorter than x along other axes: every place is written out in full.
+    index = convert(b, index, I64 if b.types[index].dtype.bits == 64 else I32)
     own = b.types[index]
     parts = [index if i == axis else b.one("iota", axis=i, dtype=own.dtype, shape=own.shape) for i in range(t.rank)]
     places = concat(b, [reshape(b, p, (*own.shape, 1)) for p in parts], own.rank)
@@ -141,6 +145,7 @@ def one_hot(
     """
     t = b.types[index]
     axis %= t.rank + 1
+    index = convert(b, index, I64 if t.dtype.bits == 64 else I32)
     index = wrapped(b, index, depth) if wrap else index
     shape = (*t.shape[:axis], depth, *t.shape[axis:])
     wide = reshape(b, index, (*t.shape[:axis], 1, *t.shape[axis:]))

@@ -1,4 +1,4 @@
-"""Forms that move elements: pads of every kind, slices of any direction, tiles, splits, and the named rearrangements."""
+"""Forms that move elements: pads of every kind, slices of any direction, tiles, splits, named rearrangements."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def pad(
     return b.one("slice", x, starts=starts, stops=stops, steps=(1,) * len(shape))
 
 
-def _filled(b: Builder, x: int, low: Sequence[int], high: Sequence[int], interior: Sequence[int] | None, fill: int) -> int:
+def _filled(
+    b: Builder, x: int, low: Sequence[int], high: Sequence[int], interior: Sequence[int] | None, fill: int
+) -> int:
     """Padding by a value known at run time only: chosen where a mask padded alike says so."""
     inside = pad(b, b.full(True, BOOL, b.types[x].shape), low, high, interior, False)
     moved = pad(b, x, low, high, interior)
@@ -136,7 +138,9 @@ def _along(b: Builder, x: int, axis: int, start: int, stop: int, step: int = 1) 
         return x
     starts = tuple(start if i == axis else 0 for i in range(len(shape)))
     stops = tuple(stop if i == axis else d for i, d in enumerate(shape))
-    return b.one("slice", x, starts=starts, stops=stops, steps=tuple(step if i == axis else 1 for i in range(len(shape))))
+    return b.one(
+        "slice", x, starts=starts, stops=stops, steps=tuple(step if i == axis else 1 for i in range(len(shape)))
+    )
 
 
 # ---- slices ----------------------------------------------------------------------------------------
@@ -146,7 +150,7 @@ def slice_any(
     b: Builder, x: int, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
 ) -> int:  # fmt: skip
-    """Slices as Python's x[a:b:s]: negative bounds count from the end, bounds are held to the axis, steps may be negative."""
+    """Slices as Python's x[a:b:s]: bounds count from the end if negative and are held to the axis; any step but 0."""
     shape = b.types[x].shape
     chosen = range(len(starts)) if axes is None else axes
     strides = (1,) * len(starts) if steps is None else steps

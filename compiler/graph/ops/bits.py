@@ -54,9 +54,7 @@ def _shift_right_logical(args: Sequence[NDArray], attrs: AttrMap, types: Types, 
     return (rounded(np.where(inside, _pattern(args[0], d) >> by, 0).astype(np.uint64), d),)
 
 
-def _shift_right_arithmetic(
-    args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context
-) -> tuple[NDArray, ...]:
+def _shift_right_arithmetic(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
     d = types[0].dtype
     by, inside = _amount(args[1], d)
     # An unsigned number's top bit is a sign here, as in StableHLO.
@@ -182,20 +180,62 @@ _OUT = "A shift by less than 0, or by the width or more, gives "
 
 ROWS: tuple[Op, ...] = (
     make_row("shift_left", "x with its bits y places up.", needs("i"), _shift_left, 2, edges=_OUT + "0."),
-    make_row("shift_right_logical", "x with its bits y places down, zeros above.", needs("i"), _shift_right_logical, 2,
-             edges=_OUT + "0."),
-    make_row("shift_right_arithmetic", "x with its bits y places down, copies of the top bit above.", needs("i"),
-             _shift_right_arithmetic, 2, edges=_OUT + "the top bit everywhere, of unsigned integers too."),
+    make_row(
+        "shift_right_logical",
+        "x with its bits y places down, zeros above.",
+        needs("i"),
+        _shift_right_logical,
+        2,
+        edges=_OUT + "0.",
+    ),
+    make_row(
+        "shift_right_arithmetic",
+        "x with its bits y places down, copies of the top bit above.",
+        needs("i"),
+        _shift_right_arithmetic,
+        2,
+        edges=_OUT + "the top bit everywhere, of unsigned integers too.",
+    ),
     make_row("popcnt", "How many bits are set.", needs("i"), _popcnt, 1, edges="Wraps in i4: 4 for -1."),
-    make_row("count_leading_zeros", "Zero bits above the highest set one; the width for 0.", needs("i"),
-             _count_leading_zeros, 1, edges=""),
-    unary("round_away", "Nearest integer, ties away from zero.", _round_away, "f", "Infinities and -0 stay; -0.4 gives -0."),
-    Op("reduce_precision", "x rounded to nearest even in a format of so many exponent and mantissa bits.", ("x",),
-       _infer_reduce_precision, _reduce_precision, same_axes, "simple",
-       (AttrSpec("exponent_bits", "int"), AttrSpec("mantissa_bits", "int")), frozenset(("elementwise",)),
-       "With fewer exponent bits than x has, what is beyond the format's greatest value becomes infinite, what is below its "
-       "least normal one a zero of the same sign. NaN stays."),
-    Op("bitcast_convert", "The bits of x as another dtype. A narrower one adds a last axis (the lowest bits first), a wider "
-       "one takes it.", ("x",), _infer_bitcast, _bitcast, _bitcast_axes, "simple", (AttrSpec("dtype", "dtype"),),
-       frozenset(("bits",)), "NaN keeps its bits. Bools only to bools."),
+    make_row(
+        "count_leading_zeros",
+        "Zero bits above the highest set one; the width for 0.",
+        needs("i"),
+        _count_leading_zeros,
+        1,
+        edges="",
+    ),
+    unary(
+        "round_away",
+        "Nearest integer, ties away from zero.",
+        _round_away,
+        "f",
+        "Infinities and -0 stay; -0.4 gives -0.",
+    ),
+    Op(
+        "reduce_precision",
+        "x rounded to nearest even in a format of so many exponent and mantissa bits.",
+        ("x",),
+        _infer_reduce_precision,
+        _reduce_precision,
+        same_axes,
+        "simple",
+        (AttrSpec("exponent_bits", "int"), AttrSpec("mantissa_bits", "int")),
+        frozenset(("elementwise",)),
+        "With fewer exponent bits than x has, what is beyond the format's greatest value becomes infinite, what is "
+        "below its least normal one a zero of the same sign. NaN stays.",
+    ),
+    Op(
+        "bitcast_convert",
+        "The bits of x as another dtype. A narrower one adds a last axis (the lowest bits first), a wider "
+        "one takes it.",
+        ("x",),
+        _infer_bitcast,
+        _bitcast,
+        _bitcast_axes,
+        "simple",
+        (AttrSpec("dtype", "dtype"),),
+        frozenset(("bits",)),
+        "NaN keeps its bits. Bools only to bools.",
+    ),
 )

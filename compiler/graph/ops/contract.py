@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import BOOL, I32, DType, extremes
+from ..dtypes import BOOL, DType, extremes
 from ..types import TensorType
 from .movement import ints
 from .row import (
@@ -62,7 +62,9 @@ def _product_dtype(a: DType, b: DType, attrs: AttrMap) -> DType | str:
     fits = isinstance(out, DType) and out.bits >= a.bits and (
         (out.is_int and (out.kind == "int" or not signed)) if a.is_int else out.kind == a.kind
     )
-    return out if isinstance(out, DType) and fits else f"a product of {a if a == b else f'{a} and {b}'} cannot be stored as {out}"
+    if isinstance(out, DType) and fits:
+        return out
+    return f"a product of {a if a == b else f'{a} and {b}'} cannot be stored as {out}"
 
 
 def _matmul(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
@@ -299,27 +301,28 @@ def _without(x: TensorType, axes: tuple[int, ...], kind: AxisKind) -> Axes:
     return Axes(x.shape, kinds, (row,), (tuple(e for e in row if e.axis not in axes),))
 
 
+_PRODUCT = (AttrSpec("precision", "str", "highest"), AttrSpec("dtype", "dtype", None))
 _WINDOW = tuple(AttrSpec(n, "ints") for n in ("strides", "low", "high", "dilations"))
 
 ROWS: tuple[Op, ...] = (
     Op(
-        "matmul", "a[..B, M, K] @ b[..B, K, N], or @ b[K, N]; `dtype` is the result's, the operands' by default. i8 and u8 "
-        "multiply too.",
+        "matmul", "a[..B, M, K] @ b[..B, K, N], or @ b[K, N]; `dtype` is the result's, the operands' by default. i8 "
+        "and u8 multiply too.",
         ("a", "b"), _infer_matmul, _matmul, _matmul_axes, "contract",
-        (AttrSpec("precision", "str", "highest"), AttrSpec("dtype", "dtype", None)),
+        _PRODUCT,
         edges="Products and sums in an order and width that is the target's (the reference: f64), rounded to the "
         "result's dtype. K = 0 gives +0. Integers wrap at the result's dtype.",
     ),
     Op(
         "conv", "x[N, C, …] convolved with w[O, C/groups, …] (cross-correlation, zero padding).", ("x", "w"),
         _infer_conv, _conv, _conv_axes, "contract",
-        (*_WINDOW, AttrSpec("groups", "int", 1), AttrSpec("precision", "str", "highest"), AttrSpec("dtype", "dtype", None)),
+        (*_WINDOW, AttrSpec("groups", "int", 1), *_PRODUCT),
         edges="As matmul, K running over channels, then taps in row-major order; padding takes part as zeros, so a NaN "
         "or infinite weight meets them as NaN.",
     ),
     Op(
-        "reduce_window", "`op`, one of max, min, sum and prod, over windows of the spatial axes of x[N, C, …]; padding is "
-        "neutral.", ("x",),
+        "reduce_window", "`op`, one of max, min, sum and prod, over windows of the spatial axes of x[N, C, …]; padding "
+        "is neutral.", ("x",),
         _infer_window, _window, _window_axes, "reduce",
         (AttrSpec("op", "str"), AttrSpec("window", "ints"), *_WINDOW),
         edges="As reduce_max and its kin; a window of padding only is what those give when empty.",

@@ -99,7 +99,8 @@ def _while_types(args: Types, attrs: AttrMap, regions: Sequence[Signature]) -> T
     if test != (TensorType(BOOL, ()),):
         return f"the condition must return one bool[], got ({', '.join(map(str, test))})"
     if gives != got:
-        return f"the body must return the carried values ({', '.join(map(str, got))}), got ({', '.join(map(str, gives))})"
+        wanted = ", ".join(map(str, got))
+        return f"the body must return the carried values ({wanted}), got ({', '.join(map(str, gives))})"
     return got
 
 
@@ -136,9 +137,10 @@ ROWS: tuple[Op, ...] = (
     ),
     Op(
         "while", "Runs `body` on the first `carry` operands, the rest being captured, as long as `cond` gives true.",
-        ("*values",), _infer_while, _eval, whole_axes, "control", (AttrSpec("carry", "int"), AttrSpec("trips", "int", 0)),
-        edges="A condition that is false at once gives the operands as they came. `trips` is how often it is expected to "
-        "run at most (0: not said); time is reckoned with it, and it stops nothing.",
+        ("*values",), _infer_while, _eval, whole_axes, "control",
+        (AttrSpec("carry", "int"), AttrSpec("trips", "int", 0)),
+        edges="A condition that is false at once gives the operands as they came. `trips` is how often it is expected "
+        "to run at most (0: not said); time is reckoned with it, and it stops nothing.",
         regions=("cond", "body"), region_infer=_while_types,
     ),
     Op(

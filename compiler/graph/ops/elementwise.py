@@ -252,11 +252,13 @@ ROWS: tuple[Op, ...] = (
             "Floats: exact, as C's fmod; NaN where x is infinite or y is 0; x where y is infinite. "
             "Integers: x rem 0 = x; the least one rem -1 = 0."),
     make_row("pow", "x to the y.", needs("fi"), _power, 2, "transcendental",
-         edges="Integers wrap; with y < 0, 1 or -1 for x = 1 or -1 and else 0. Floats as C's pow: 1 where y is 0 or x is 1, NaN or not; (+-0)^y is +-0 or +-inf for odd y, else +0 or "
-         "+inf; NaN for x below 0 and y not whole. Exactly x, x * x, 1 / x, sqrt(x) where y is 1, 2, -1, "
-         "and 0.5 with x > 0."),
-    _binary("max", "The greater.", _maximum, "fib", "NaN if either is; max(+0, -0) = +0; true is above false.", *_COMMUTES),
-    _binary("min", "The lesser.", _minimum, "fib", "NaN if either is; min(+0, -0) = -0; false is below true.", *_COMMUTES),
+             edges="Integers wrap; with y < 0, 1 or -1 for x = 1 or -1 and else 0. Floats as C's pow: 1 where y is 0 "
+             "or x is 1, NaN or not; (+-0)^y is +-0 or +-inf for odd y, else +0 or +inf; NaN for x below 0 and y not "
+             "whole. Exactly x, x * x, 1 / x, sqrt(x) where y is 1, 2, -1, and 0.5 with x > 0."),
+    _binary("max", "The greater.", _maximum, "fib", "NaN if either is; max(+0, -0) = +0; true is above false.",
+            *_COMMUTES),
+    _binary("min", "The lesser.", _minimum, "fib", "NaN if either is; min(+0, -0) = -0; false is below true.",
+            *_COMMUTES),
     _binary("and", "Logical or bitwise and.", np.bitwise_and, "ib", "", *_COMMUTES),
     _binary("or", "Logical or bitwise or.", np.bitwise_or, "ib", "", *_COMMUTES),
     _binary("xor", "Logical or bitwise exclusive or.", np.bitwise_xor, "ib", "", "commutative"),

@@ -1,7 +1,7 @@
 """Rows whose operands say where: dynamic_slice, dynamic_update_slice, gather, scatter, as StableHLO has them.
 
-A start index is held to where its slice lies inside, and an update that does not lie inside is dropped, so that no index
-is undefined. Indices are of any integer dtype and count no end from behind.
+A start index is held to where its slice lies inside, and an update that does not lie inside is dropped, so that no
+index is undefined. Indices are of any integer dtype and count no end from behind.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from .row import (
     NDArray,
     Op,
     Types,
+    whole,
 )
 
 # ---- dynamic slices --------------------------------------------------------------------------------
@@ -63,7 +64,11 @@ def _dynamic_slice(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: C
 
 def _infer_dynamic_update_slice(args: Types, attrs: AttrMap) -> Types | str:
     x, update, starts = args
-    if update.dtype != x.dtype or update.rank != x.rank or any(n > d for n, d in zip(update.shape, x.shape, strict=True)):
+    if (
+        update.dtype != x.dtype
+        or update.rank != x.rank
+        or any(n > d for n, d in zip(update.shape, x.shape, strict=True))
+    ):
         return f"the update must be of the dtype and rank of {x} and fit in it, got {update}"
     return _bad_starts(x, starts) or (x,)
 
@@ -93,7 +98,7 @@ def _with_whole(axes: Axes, more: TensorType, at: int) -> Axes:
     first = len(axes.extents)
     row = tuple(Entry(first + i) for i in range(more.rank))
     operands = (*axes.operands[:at], row, *axes.operands[at:])
-    kinds: tuple[AxisKind, ...] = (*axes.kinds, *(("whole",) * more.rank))
+    kinds = (*axes.kinds, *whole(more.rank))
     return Axes((*axes.extents, *more.shape), kinds, operands, axes.results)
 
 
@@ -118,8 +123,13 @@ def index_shape(index: TensorType, vector_dim: int) -> tuple[int, ...]:
 
 
 def _bad_index(
-    what: str, index: TensorType, vector_dim: object, start_map: tuple[int, ...], batching: tuple[int, ...],
-    index_batching: tuple[int, ...], x: TensorType,
+    what: str,
+    index: TensorType,
+    vector_dim: object,
+    start_map: tuple[int, ...],
+    batching: tuple[int, ...],
+    index_batching: tuple[int, ...],
+    x: TensorType,
 ) -> str | None:
     """What is wrong with how an index tensor is read, for gather and scatter alike."""
     if not index.dtype.is_int:
@@ -145,14 +155,19 @@ def _infer_gather(args: Types, attrs: AttrMap) -> Types | str:
     if len(sizes) != x.rank or any(not 0 <= n <= d for n, d in zip(sizes, x.shape, strict=True)):
         return f"slice_sizes {sizes} must lie in the axes of {x}"
     gone = (*collapsed, *batching)
-    if not _rising(collapsed, x.rank) or not _distinct(gone, x.rank) or any(sizes[a] != min(1, x.shape[a]) for a in gone):
+    if (
+        not _rising(collapsed, x.rank)
+        or not _distinct(gone, x.rank)
+        or any(sizes[a] != min(1, x.shape[a]) for a in gone)
+    ):
         return f"collapsed dims {collapsed} and batching dims {batching} must be different axes of {x} with slices of 1"
     if any(sizes[a] != 1 for a in collapsed):
         return f"a collapsed axis of {x} has no element to take"
     kept = [sizes[a] for a in range(x.rank) if a not in gone]
     batch = index_shape(index, _vector_dim(attrs))
     if not _rising(offset, len(batch) + len(kept)) or len(offset) != len(kept):
-        return f"offset_dims {offset} must name {len(kept)} axes of a result of rank {len(batch) + len(kept)}, in rising order"
+        rank = len(batch) + len(kept)
+        return f"offset_dims {offset} must name {len(kept)} axes of a result of rank {rank}, in rising order"
     return (x.with_shape(_interleaved(offset, kept, batch)),)
 
 
@@ -389,21 +404,52 @@ _SCATTER = ("update_window_dims", "inserted_window_dims", "input_batching_dims",
             "scatter_dims_to_operand_dims")  # fmt: skip
 
 ROWS: tuple[Op, ...] = (
-    Op("dynamic_slice", "The slice of `sizes` of x that begins at `starts`, an index for each axis.", ("x", "starts"),
-       _infer_dynamic_slice, _dynamic_slice, _dynamic_slice_axes, "gather", (AttrSpec("sizes", "ints"),),
-       edges="A start is held to 0 … size - length.", recut=_new_sizes),
-    Op("dynamic_update_slice", "x with `update` in the place that begins at `starts`.", ("x", "update", "starts"),
-       _infer_dynamic_update_slice, _dynamic_update_slice, _dynamic_update_slice_axes, "gather",
-       edges="A start is held to 0 … size - length."),
-    Op("gather", "Slices of x that begin at the index vectors of `starts`, laid out by dimension numbers as StableHLO's "
-       "gather.", ("x", "starts"), _infer_gather, _gather, _gather_axes, "gather",
-       (*(AttrSpec(k, "ints") for k in _GATHER), AttrSpec("index_vector_dim", "int")),
-       edges="A start is held to 0 … size - length, so every slice lies in x.", recut=_new_slice_sizes),
-    Op("scatter", "x with `updates` put at, or combined by `op` with, the places that the index vectors of `indices` name, "
-       "by dimension numbers as StableHLO's scatter.", ("x", "indices", "updates"), _infer_scatter, _scatter,
-       _scatter_axes, "gather",
-       (*(AttrSpec(k, "ints") for k in _SCATTER), AttrSpec("index_vector_dim", "int"), AttrSpec("op", "str", "set")),
-       edges="A window that does not lie wholly inside x is dropped. Updates of one element apply in row-major order of "
-       "`updates`: of `set` the last one stays; floats narrower than f64 accumulate in f32 and round once. `max` and "
-       "`min` as the ops of these names. Integers wrap."),
+    Op(
+        "dynamic_slice",
+        "The slice of `sizes` of x that begins at `starts`, an index for each axis.",
+        ("x", "starts"),
+        _infer_dynamic_slice,
+        _dynamic_slice,
+        _dynamic_slice_axes,
+        "gather",
+        (AttrSpec("sizes", "ints"),),
+        edges="A start is held to 0 … size - length.",
+        recut=_new_sizes,
+    ),
+    Op(
+        "dynamic_update_slice",
+        "x with `update` in the place that begins at `starts`.",
+        ("x", "update", "starts"),
+        _infer_dynamic_update_slice,
+        _dynamic_update_slice,
+        _dynamic_update_slice_axes,
+        "gather",
+        edges="A start is held to 0 … size - length.",
+    ),
+    Op(
+        "gather",
+        "Slices of x that begin at the index vectors of `starts`, laid out by dimension numbers as StableHLO's gather.",
+        ("x", "starts"),
+        _infer_gather,
+        _gather,
+        _gather_axes,
+        "gather",
+        (*(AttrSpec(k, "ints") for k in _GATHER), AttrSpec("index_vector_dim", "int")),
+        edges="A start is held to 0 … size - length, so every slice lies in x.",
+        recut=_new_slice_sizes,
+    ),
+    Op(
+        "scatter",
+        "x with `updates` put at, or combined by `op` with, the places that the index vectors of `indices` name, "
+        "by dimension numbers as StableHLO's scatter.",
+        ("x", "indices", "updates"),
+        _infer_scatter,
+        _scatter,
+        _scatter_axes,
+        "gather",
+        (*(AttrSpec(k, "ints") for k in _SCATTER), AttrSpec("index_vector_dim", "int"), AttrSpec("op", "str", "set")),
+        edges="A window that does not lie wholly inside x is dropped. Updates of one element apply in row-major order "
+        "of `updates`: of `set` the last one stays; floats narrower than f64 accumulate in f32 and round once. `max` "
+        "and `min` as the ops of these names. Integers wrap.",
+    ),
 )

@@ -22,6 +22,8 @@ from .row import (
     Op,
     Types,
     entries,
+    parallel,
+    whole,
 )
 
 
@@ -105,7 +107,7 @@ def _top_k_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
     x, out = args[0], results[0]
     last, kept = x.rank - 1, entries(x.rank - 1)
     extents = (*x.shape, out.shape[-1])
-    kinds: tuple[AxisKind, ...] = (*(("parallel",) * last), "whole", "whole")
+    kinds = (*parallel(last), *whole(2))
     row = (*kept, Entry(x.rank))
     return Axes(extents, kinds, ((*kept, Entry(last)),), (row, row))
 
@@ -215,19 +217,37 @@ _ROUNDED = "Floats accumulate in f64 and each prefix is rounded once. Integers w
 _SCAN_DOCS = {
     "sum": ("Sums of the elements", f"{_ROUNDED} An empty sum, and a sum of -0s, is +0."),
     "prod": ("Products of the elements", f"{_ROUNDED} An empty product is 1."),
-    "max": ("The greatest of the elements", "NaN from the first NaN on; +0 is above -0. Of no elements: as reduce_max."),
+    "max": (
+        "The greatest of the elements",
+        "NaN from the first NaN on; +0 is above -0. Of no elements: as reduce_max.",
+    ),
     "min": ("The least of the elements", "NaN from the first NaN on; -0 is below +0. Of no elements: as reduce_min."),
 }
 
 ROWS: tuple[Op, ...] = (
-    Op("sort", "The operands sorted together along `axis`, lexicographically by the first `keys` of them, stably.",
-       ("*xs",), _infer_sort, _sort, _sort_axes, "gather",
-       (AttrSpec("axis", "int"), AttrSpec("keys", "int", 1), AttrSpec("descending", "bool", False)),
-       edges="-0 = +0 and NaN is greatest, all NaNs alike: last, or first when `descending`. Equals keep their order "
-       "either way."),
-    Op("top_k", "The `k` greatest (or, not `largest`, least) elements along the last axis, best first, and their indices.",
-       ("x",), _infer_top_k, _top_k, _top_k_axes, "gather", (AttrSpec("k", "int"), AttrSpec("largest", "bool", True)),
-       edges="-0 = +0 and NaN is greatest. Of equals, the one of lower index first."),
+    Op(
+        "sort",
+        "The operands sorted together along `axis`, lexicographically by the first `keys` of them, stably.",
+        ("*xs",),
+        _infer_sort,
+        _sort,
+        _sort_axes,
+        "gather",
+        (AttrSpec("axis", "int"), AttrSpec("keys", "int", 1), AttrSpec("descending", "bool", False)),
+        edges="-0 = +0 and NaN is greatest, all NaNs alike: last, or first when `descending`. Equals keep their order "
+        "either way.",
+    ),
+    Op(
+        "top_k",
+        "The `k` greatest (or, not `largest`, least) elements along the last axis, best first, and their indices.",
+        ("x",),
+        _infer_top_k,
+        _top_k,
+        _top_k_axes,
+        "gather",
+        (AttrSpec("k", "int"), AttrSpec("largest", "bool", True)),
+        edges="-0 = +0 and NaN is greatest. Of equals, the one of lower index first.",
+    ),
     _arg("argmax", "greatest", True),
     _arg("argmin", "least", False),
     *map(_scan, ("sum", "prod", "max", "min")),

@@ -126,7 +126,15 @@ def _philox_bits(state: NDArray, shape: tuple[int, ...], wide: bool) -> tuple[ND
 
 
 ROWS: tuple[Op, ...] = (
-    Op("rng_bits", "The next state and random bits of `dtype` and `shape` by `algorithm`: threefry or philox.", ("state",),
-       _infer, _eval, whole_axes, "simple", (AttrSpec("algorithm", "str"), AttrSpec("dtype", "dtype"), AttrSpec("shape", "ints")),
-       edges="The counter wraps. Elements of less than 32 bits are the low bits of 32."),
+    Op(
+        "rng_bits",
+        "The next state and random bits of `dtype` and `shape` by `algorithm`: threefry or philox.",
+        ("state",),
+        _infer,
+        _eval,
+        whole_axes,
+        "simple",
+        (AttrSpec("algorithm", "str"), AttrSpec("dtype", "dtype"), AttrSpec("shape", "ints")),
+        edges="The counter wraps. Elements of less than 32 bits are the low bits of 32.",
+    ),
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -121,9 +120,19 @@ ROWS: tuple[Op, ...] = (
     smooth("erfc", "1 - erf(x), without its cancellation.", _each(math.erfc), "erfc(-inf) = 2, erfc(inf) = 0."),
     smooth("erf_inv", "The y of erf(y) = x.", _each(_erf_inv), "erf_inv(+-1) = +-inf; NaN beyond. " + _ODD),
     smooth("lgamma", "Logarithm of |gamma(x)|.", _each(_lgamma), "inf at 0, -1, -2, … and at infinities."),
-    smooth("digamma", "Derivative of lgamma.", _each(_digamma),
-           "digamma(+-0) = -+inf, digamma(inf) = inf; NaN at -1, -2, … and -inf."),
-    make_row("atan2", "The angle of the point (y, x), from -pi to pi; the first operand is the ordinate.", needs("f"),
-             through_f64(np.arctan2), 2, "transcendental",
-             edges="atan2(+-0, +0) = +-0; atan2(+-0, -0) = +-pi; both infinite: +-pi/4 or +-3pi/4."),
+    smooth(
+        "digamma",
+        "Derivative of lgamma.",
+        _each(_digamma),
+        "digamma(+-0) = -+inf, digamma(inf) = inf; NaN at -1, -2, … and -inf.",
+    ),
+    make_row(
+        "atan2",
+        "The angle of the point (y, x), from -pi to pi; the first operand is the ordinate.",
+        needs("f"),
+        through_f64(np.arctan2),
+        2,
+        "transcendental",
+        edges="atan2(+-0, +0) = +-0; atan2(+-0, -0) = +-pi; both infinite: +-pi/4 or +-3pi/4.",
+    ),
 )

@@ -1,4 +1,4 @@
-"""Rows that spread or choose within windows: interior_pad and select_and_scatter. Windows that reduce are in contract.py."""
+"""Rows that spread, or choose within windows: interior_pad, select_and_scatter. Windows that reduce: contract.py."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def _infer_select_and_scatter(args: Types, attrs: AttrMap) -> Types | str:
     if x.dtype == BOOL or source.dtype != x.dtype:
         return f"needs numbers of one dtype, got {x} and {source}"
     if x.rank != len(window) + 2 or min(window, default=1) < 1:
-        return f"window {window} needs an operand [N, C, …] of rank {len(window) + 2} and 1 or more taps an axis, got {x}"
+        return (
+            f"window {window} needs an operand [N, C, …] of rank {len(window) + 2} and 1 or more taps an axis, got {x}"
+        )
     if attrs["select"] not in _KEEPS:
         return f"select must be one of {', '.join(_KEEPS)}, got {attrs['select']}"
     bad = bad_window({**attrs, "dilations": (1,) * len(window)}, len(window))
@@ -59,7 +61,7 @@ def _infer_select_and_scatter(args: Types, attrs: AttrMap) -> Types | str:
 
 
 def _select_and_scatter(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
-    """Tap by tap in row-major order: the chosen element stays where `select(chosen, tap)` holds. Padding is never chosen."""
+    """Tap by tap in row-major order: the chosen element stays where `select(chosen, tap)` holds; never padding."""
     (x, source), window = args, ints(attrs["window"])
     keeps, out = _KEEPS[str(attrs["select"])], source.shape[2:]
     size = prod(x.shape[2:])
@@ -74,9 +76,7 @@ def _select_and_scatter(args: Sequence[NDArray], attrs: AttrMap, types: Types, c
         return (_sums(source, place, x, ctx, types),)
 
 
-def _tap(
-    tap: Sequence[int], out: Sequence[int], shape: Sequence[int], attrs: AttrMap
-) -> tuple[NDArray, NDArray]:
+def _tap(tap: Sequence[int], out: Sequence[int], shape: Sequence[int], attrs: AttrMap) -> tuple[NDArray, NDArray]:
     """For each window, the flat place of its element `tap` in the spatial axes, and whether it is no padding."""
     strides, low = ints(attrs["strides"]), ints(attrs["low"])
     place, inside = np.zeros(tuple(out), np.int64), np.ones(tuple(out), bool)
@@ -107,14 +107,28 @@ def _select_and_scatter_axes(args: Types, attrs: AttrMap, results: Types) -> Axe
 
 
 ROWS: tuple[Op, ...] = (
-    Op("interior_pad", "x with `interior` elements of `value` between neighbours along each axis.", ("x",),
-       _infer_interior_pad, _interior_pad, _interior_pad_axes, "move",
-       (AttrSpec("interior", "ints"), AttrSpec("value", "number", 0)),
-       edges="`value` as in full. Nothing lies between fewer than two elements."),
-    Op("select_and_scatter", "For each window over the spatial axes of x[N, C, …], its element of `source` added where the "
-       "window's chosen element stands; 0 elsewhere.", ("x", "source"), _infer_select_and_scatter, _select_and_scatter,
-       _select_and_scatter_axes, "reduce",
-       (AttrSpec("select", "str"), *(AttrSpec(n, "ints") for n in ("window", "strides", "low", "high"))),
-       edges="Taps are looked at in row-major order, and the chosen one stays while `select`(it, next) holds: with ge the "
-       "first greatest, and a NaN gives way to what follows it. Padding is never chosen. Sums as reduce_sum's."),
+    Op(
+        "interior_pad",
+        "x with `interior` elements of `value` between neighbours along each axis.",
+        ("x",),
+        _infer_interior_pad,
+        _interior_pad,
+        _interior_pad_axes,
+        "move",
+        (AttrSpec("interior", "ints"), AttrSpec("value", "number", 0)),
+        edges="`value` as in full. Nothing lies between fewer than two elements.",
+    ),
+    Op(
+        "select_and_scatter",
+        "For each window over the spatial axes of x[N, C, …], its element of `source` added where the "
+        "window's chosen element stands; 0 elsewhere.",
+        ("x", "source"),
+        _infer_select_and_scatter,
+        _select_and_scatter,
+        _select_and_scatter_axes,
+        "reduce",
+        (AttrSpec("select", "str"), *(AttrSpec(n, "ints") for n in ("window", "strides", "low", "high"))),
+        edges="Taps are looked at in row-major order, and the chosen one stays while `select`(it, next) holds: with ge "
+        "the first greatest, and a NaN gives way to what follows it. Padding is never chosen. Sums as reduce_sum's.",
+    ),
 )

@@ -440,7 +440,7 @@ def start(module: Module) -> None:
         if isinstance(decl, s.Param):
             if decl.name in module.given or decl.default is not None:
                 module.find(decl.name)
-        elif isinstance(decl, s.Variable) and decl.value is not None and _imports(decl.value):
+        elif isinstance(decl, s.Variable) and (decl.exported or (decl.value is not None and _imports(decl.value))):
             module.find(decl.name)
     for decl in module.text.decls:
         if isinstance(decl, s.ComptimeBlock):

@@ -46,7 +46,7 @@ def evaluate(e: s.Expr, f: Frame) -> Value:
         case s.Call():
             return _call(e, f)
         case s.Builtin():
-            f.world.tick(f.span(e.at))
+            f.world.tick(f, e.at)
             return f.world.hooks.builtin(e, f)
         case s.Index() | s.Deref() | s.Member():
             return load(reference(e, f), f, f.span(e.at))
@@ -454,7 +454,7 @@ def _tensor(e: s.Tensor, f: Frame) -> Value:
 
 def _call(e: s.Call, f: Frame) -> Value:
     span = f.span(e.at)
-    f.world.tick(span)
+    f.world.tick(f, e.at)
     callee = evaluate(e.callee, f)
     args = [(evaluate(a, f), f.span(a.at)) for a in e.args]
     if isinstance(callee, Known) and isinstance(callee.data, FnValue):

@@ -69,7 +69,8 @@ class Layout:
     rectangle: Rectangle
     tiles: tuple[Tile, ...]
     routes: Routes
-    exports: dict[str, Export]
+    # None: no layout says what the host may ask for, so everything exported is.
+    exports: dict[str, Export] | None
 
 
 def evaluate_layout(module: Module) -> Layout:

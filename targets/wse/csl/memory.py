@@ -1,7 +1,7 @@
 """Where a PE's variables lie, and whether they fit.
 
-Addresses are given in the order of declaration, each rounded up to what the type (or `align`) asks for. Code is not
-counted: how large the real compiler's code is, is not public.
+Addresses are given in the order of declaration, file by file as they come into use, each rounded up to what the type
+(or `align`) asks for. Code is not counted: how large the real compiler's code is, is not public.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class MemoryMap:
 def memory_map(symbols: Sequence[Symbol], arch: Arch) -> MemoryMap:
     """Addresses of `symbols`. E1041 with the largest ones when they exceed the memory of `arch`."""
     at, entries = 0, list[MemoryEntry]()
-    for symbol in symbols:
+    files = list(dict.fromkeys(symbol.span.file.path for symbol in symbols))
+    for symbol in sorted(symbols, key=lambda s: (files.index(s.span.file.path), s.span.start)):
         size = t.size_bytes(symbol.type)
         at = t.rounded(at, max(symbol.align, t.align_bytes(symbol.type)))
         entries.append(MemoryEntry(symbol, at, size))

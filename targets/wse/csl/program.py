@@ -7,7 +7,8 @@ compiling; its constants may differ by PE. Must not know how a program is run.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from . import types as t
 from .expressions import literal
 from .layout import Export, Layout, Tile, evaluate_layout, loop
 from .memory import MemoryMap, memory_map
+from .reach import check_routes
 from .routes import ColorConfig, Routes
 from .values import Diverged, Known, Symbol, Value, fail, take
 from .world import Arch, Effect, Loader, Rectangle, World
@@ -114,18 +116,41 @@ def compile_program(
     `params` and `colors` are the params of the layout file (the latter by color number), `fabric` the PEs around the
     rectangle (width, height) and `offsets` its place in it. Raises DiagnosticError with what is wrong.
     """
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _RECURSION_LIMIT))
-    try:
+    with _deep_recursion(path):
         return _compiled(path, arch, params or {}, fabric, offsets, import_paths, colors or {})
-    except RecursionError:
-        fail("E1002", f"`{path}` is nested too deeply to be compiled", None)
-    finally:
-        sys.setrecursionlimit(before)
+
+
+def compile_region(
+    path: str, arch: Arch, width: int, height: int, params: Mapping[str, ParamValue] | None = None
+) -> tuple[CodeClass, ...]:
+    """The classes of `width` x `height` PEs that all run the file at `path` with `params`, without a layout: what the
+    host does who places code regions by itself. Routes are those of the file's own comptime blocks. Raises
+    DiagnosticError."""
+    loader = Loader()
+    given = {name: literal(value) for name, value in (params or {}).items()}
+    y, x = (axis.ravel() for axis in np.mgrid[:height, :width])
+    text = loader.load(path)
+    tile = Tile(path, given, x, y, text.file.span(0, 0))
+    rectangle = Rectangle(width, height, (width, height), (0, 0))
+    layout = Layout(rectangle, (tile,), Routes(width, height, [], [], {}), None)
+    with _deep_recursion(path):
+        return tuple(_classes(layout, arch, loader)[0])
 
 
 # Syntax is walked by recursion: MAX_CALLS calls of statements and expressions nested up to parse.MAX_NESTING deep.
 _RECURSION_LIMIT = 20_000
+
+
+@contextmanager
+def _deep_recursion(path: str) -> Iterator[None]:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _RECURSION_LIMIT))
+    try:
+        yield
+    except RecursionError:
+        fail("E1002", f"`{path}` is nested too deeply to be compiled", None)
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def _compiled(
@@ -148,7 +173,7 @@ def _compiled(
     for i, made in enumerate(classes):
         class_of[made.y, made.x] = i
     return Program(
-        path, arch, layout.rectangle, tuple(classes), class_of, layout.routes, layout.exports, (*world.notes, *notes)
+        path, arch, layout.rectangle, tuple(classes), class_of, layout.routes, layout.exports or {}, (*world.notes, *notes, *check_routes(layout.routes))
     )
 
 
@@ -336,23 +361,24 @@ def _blocked(world: World) -> tuple[tuple[str, int], ...]:
 def _exports(world: World, layout: Layout) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for e in world.effects:
-        if e.kind == "export_symbol":
+        if e.kind in ("export_symbol", "export_var"):
             name, target = e.values
-            _check_export(name, target, layout, e)
-            made[name] = target
+            if e.kind == "export_symbol" and layout.exports is not None:
+                _check_export(name, target, layout.exports, e)
+            made.setdefault(name, target)
     return made
 
 
-def _check_export(name: str, target: Any, layout: Layout, effect: Effect) -> None:
+def _check_export(name: str, target: Any, exports: dict[str, Export], effect: Effect) -> None:
     from ....compiler.source import did_you_mean
 
-    export = layout.exports.get(name)
+    export = exports.get(name)
     if export is None:
         fail(
             "E1038",
             f'the layout exports no name "{name}"',
             effect.span,
-            help=did_you_mean(name, layout.exports) or "call @export_name in the layout",
+            help=did_you_mean(name, exports) or "call @export_name in the layout",
         )
     have: t.Type = t.Function(target.params, target.result, False) if isinstance(target, c.Instance) else target.type
     if not _agree(have, export.type):

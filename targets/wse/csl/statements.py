@@ -19,14 +19,14 @@ from .expressions import evaluate, operate, truth, type_of
 from .numbers import compare
 from .places import Ref, assign, indexed, load, placed
 from .values import NOTHING, Cell, Known, Range, Symbol, Unknown, Value, fail, uniform
-from .world import Bound, Entry, FnValue, Frame, Module, Scope
+from .world import Bound, Effect, Entry, FnValue, Frame, Module, Scope
 
 FUNCTION = t.Basic("function")
 
 
 def run(stmt: s.Stmt, f: Frame) -> str | None:
     """Execute or build `stmt`."""
-    f.world.tick(f.span(stmt.at))
+    f.world.tick(f, stmt.at)
     match stmt:
         case s.Block(_, body):
             return _block(body, f)
@@ -141,6 +141,8 @@ def _symbol(decl: s.Variable, value: Value, f: Frame, span: Span) -> Symbol:
         )
     made = Symbol(decl.name, type, True, initial if initial.data is not None else None, span, align)
     f.world.symbols.append(made)
+    if decl.exported:
+        f.world.effects.append(Effect("export_var", (decl.name, made), span))
     return made
 
 
@@ -298,7 +300,7 @@ def _while(stmt: s.While, f: Frame) -> str | None:
     f.loops.append(f.branches)
     try:
         while True:
-            f.world.tick(f.span(stmt.at))
+            f.world.tick(f, stmt.at)
             holds = truth(evaluate(stmt.test, f), f.span(stmt.test.at))
             if holds is None:
                 fail("E1016", "this condition is known only when the program runs", f.span(stmt.test.at))
@@ -340,7 +342,7 @@ def _for(stmt: s.For, f: Frame) -> str | None:
     f.loops.append(f.branches)
     try:
         for index, item in enumerate(known_items(items, f.span(stmt.items.at))):
-            f.world.tick(f.span(stmt.at))
+            f.world.tick(f, stmt.at)
             signal = _with(stmt, item, Known(t.U16, index), f)
             if signal == "break":
                 return None

@@ -87,7 +87,7 @@ def _code(e: c.Code, f: c.Instance) -> str:
 def _operation(type: t.Type, op: str, args: list[str]) -> str:
     if op in ("convert", "bitcast"):
         return f"{op}({t.show(type)}, {args[0]})"
-    if len(args) == 2 and not op.isidentifier() or op in ("and", "or"):
+    if (len(args) == 2 and not op.isidentifier()) or op in ("and", "or"):
         return f"({args[0]} {op} {args[1]})"
     return f"{op}({', '.join(args)})"
 
@@ -110,7 +110,13 @@ def _field(value: Any, f: c.Instance) -> str:
 
 def _place(place: c.Place, f: c.Instance) -> str:
     base = place.base
-    name = base.name if isinstance(base, Symbol) else _code(base, f) if isinstance(base, c.Local) else f"({_code(base, f)}).*"
+    name = (
+        base.name
+        if isinstance(base, Symbol)
+        else _code(base, f)
+        if isinstance(base, c.Local)
+        else f"({_code(base, f)}).*"
+    )
     parts = [f"{_code(index, f)} * {stride}" for index, stride, _ in place.terms]
     offset = _number(place.offset)
     if offset != "0":

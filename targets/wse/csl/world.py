@@ -331,11 +331,11 @@ class World:
             fail("E1040", message, span, help="make the fabric larger, or the rectangle smaller")
         return Rectangle(width, height, fabric, self.offsets)
 
-    def tick(self, span: Span) -> None:
-        """Count a step of the evaluation."""
+    def tick(self, f: Frame, at: s.At) -> None:
+        """Count a step of the evaluation, at the syntax `at` of `f`."""
         self.steps += 1
         if self.steps > MAX_STEPS:
-            fail("E1017", f"evaluation when compiling takes more than {MAX_STEPS} steps", span)
+            fail("E1017", f"evaluation when compiling takes more than {MAX_STEPS} steps", f.span(at))
 
 
 def unknown_name(name: str, frame: Frame, span: Span, more: Iterable[str] = ()) -> Diagnostic:

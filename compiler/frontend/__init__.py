@@ -1,0 +1,1 @@
+"""Models in other formats: importers to Graph, and writers of Graphs as text. Must not know targets."""

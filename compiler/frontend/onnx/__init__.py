@@ -1,0 +1,9 @@
+"""ONNX models to Graphs. `onnx` itself is an optional dependency, asked for when a model is read.
+
+Every operator is a row of a table, in a module of its family. Must not know targets.
+"""
+
+from . import families as families
+from .importer import Imported, import_model
+
+__all__ = ["Imported", "import_model"]

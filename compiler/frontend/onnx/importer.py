@@ -1,0 +1,495 @@
+"""From an ONNX model to a Graph: names, types, nodes in order, folding, and everything wrong with them at once.
+
+What a node means is a row of `table`. A node whose operands are all known is evaluated here and now, so shape arithmetic
+leaves nothing behind; weights are not: what is computed from them alone is the load program's. Must not know targets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...graph import Builder, Dim, Graph, InferError, NDArray, Node, TensorType, evaluate, live, renumber
+from ...graph.dtypes import from_numpy
+from ...source import Diagnostic, DiagnosticError, did_you_mean
+from ..names import identifier
+from . import functions, table
+from .call import Call, Emitter, Params, Refused, Value, splat
+from .order import ordered, title
+from .protos import domain_of, free_names, parse_model, subgraphs
+from .read import read_bytes
+from .scope import Poisoned, Scope, Session
+from .tensors import MAX_ELEMENTS, Unreadable, array_of, dtype_name, dtype_of
+
+# The opsets of ONNX's own domain that handlers were written for and tested with.
+LOWEST_OPSET, HIGHEST_OPSET = 6, 28
+MAX_RANK = 32
+
+# A float tensor of more elements is a weight, on whose values a build does not depend; an integer one, if it has more
+# than the second number. Fewer are what exporters write shapes, scales and epsilons with.
+_FEW_FLOATS, _FEW_INTS = 8, 4096
+# Nodes that would make more elements are left for the graph. 16 MiB of f32.
+_FOLD_ELEMENTS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A model as a Graph, the values of its params by name, and remarks for the reader.
+
+    `renamed` maps names of inputs and outputs that are none in the model language to those they have in the graph.
+    `dims` are the symbolic dims and what they were fixed to.
+    """
+
+    graph: Graph
+    params: Mapping[str, NDArray]
+    notes: tuple[str, ...]
+    renamed: Mapping[str, str]
+    dims: Mapping[str, int]
+
+
+def import_model(
+    source: str | os.PathLike[str] | bytes,
+    binds: Mapping[str, NDArray] | None = None,
+    dims: Mapping[str, int] | None = None,
+    folder: str | None = None,
+) -> Imported:
+    """The model in the file at `source`, or the one that its bytes are.
+
+    `binds` fixes inputs to values; `dims` fixes symbolic dims by name, unnamed ones as `INPUT.AXIS`. `folder` is where
+    external data lies: the file's own by default. DiagnosticError with everything that is wrong (E11xx).
+    """
+    path = "<bytes>" if isinstance(source, bytes) else os.fspath(source)
+    data = source if isinstance(source, bytes) else read_bytes(path)
+    model = parse_model(data, path)
+    if not isinstance(source, bytes) and folder is None:
+        folder = os.path.dirname(os.path.abspath(path))
+    return _Import(model, os.path.basename(path), folder).run(dict(binds or {}), dict(dims or {}))
+
+
+class _Import:
+    """One import under way; the `Bodies` of its scopes."""
+
+    def __init__(self, model: Any, file: str, folder: str | None) -> None:
+        self.model, self.file = model, file
+        local = {(domain_of(f), str(f.name)): f for f in model.functions}
+        self.session = Session(file, folder, local)
+        self.opsets = {("" if o.domain == "ai.onnx" else str(o.domain)): int(o.version) for o in model.opset_import}
+
+    def run(self, binds: Mapping[str, NDArray], dims: Mapping[str, int]) -> Imported:
+        """The whole model. DiagnosticError."""
+        graph = self.model.graph
+        self._check_opset()
+        scope = Scope(self.session, self.opsets, self)
+        builder = Builder(identifier(os.path.splitext(self.file)[0] or str(graph.name)))
+        used: set[str] = set()
+        signature = _Signature(self.session, graph, dims, binds)
+        renamed: dict[str, str] = {}
+        emitter = Emitter(builder)
+        self._initialisers(graph, scope)
+        for name, t in signature.inputs():
+            plain = identifier(name, used)
+            used.add(plain)
+            renamed |= {name: plain} if plain != name else {}
+            scope.values[name] = v = Value(name, t)
+            emitter.ids[v] = builder.input(plain, t, f"{self.file}:{name}:1")
+        emitter.params = Params(used)
+        scope.values.update(signature.bound)
+        self.session.inputs = frozenset(name for name, v in scope.values.items() if v is not None and v.array is None)
+        self._raise()
+        self.nodes(graph, scope, emitter, _stated(graph))
+        outputs, names = self._outputs(graph, scope, emitter, renamed)
+        self._raise()
+        made = renumber(_without_unread_params(live(builder.finish(outputs, names))))
+        kept = {str(n.attr("name")) for n in made.params}
+        params = {name: array for name, array in emitter.params.arrays.items() if name in kept}
+        return Imported(made, params, tuple(self.session.notes), renamed, signature.fixed)
+
+    def _raise(self) -> None:
+        faults = self.session.faults()
+        if faults:
+            raise DiagnosticError(faults)
+
+    def _check_opset(self) -> None:
+        version = self.opsets.get("")
+        if version is None and any(not domain_of(n) for n in self.model.graph.node):
+            raise DiagnosticError(Diagnostic("E1111", f"{self.file}: the model does not say of which opset it is"))
+        if version is not None and not LOWEST_OPSET <= version <= HIGHEST_OPSET:
+            said = f"{self.file}: the model is of opset {version}; {LOWEST_OPSET} to {HIGHEST_OPSET} are read"
+            raise DiagnosticError(Diagnostic("E1111", said, help="onnx.version_converter.convert_version changes it"))
+
+    # ---- leaves ----
+
+    def _initialisers(self, graph: Any, scope: Scope) -> None:
+        for t in graph.sparse_initializer:
+            said = f"{self.file}: `{t.values.name}` is a sparse tensor, which tdslc does not have"
+            self.session.tell(Diagnostic("E1105", said, help="export the model with dense weights"))
+            scope.values[str(t.values.name)] = None
+        for t in graph.initializer:
+            name = str(t.name)
+            if name in scope.values:
+                self.session.tell(Diagnostic("E1104", f"{self.file}: two initializers are called `{name}`"))
+            scope.values[name] = self._constant(t, name)
+
+    def _constant(self, t: Any, name: str) -> Value | None:
+        try:
+            return known_value(name, array_of(t, self.session.folder))
+        except Unreadable as e:
+            self.session.tell(Diagnostic(e.code, f"{self.file}: the tensor `{name}` cannot be read: {e.why}", help=e.help))
+            return None
+
+    def _outputs(
+        self, graph: Any, scope: Scope, emitter: Emitter, renamed: dict[str, str]
+    ) -> tuple[list[int], list[str]]:
+        outputs: list[int] = []
+        names: list[str] = []
+        for info in graph.output:
+            name = str(info.name)
+            if not scope.knows(name):
+                self.session.tell(Diagnostic("E1104", f"{self.file}: nothing makes the output `{name}`"))
+                continue
+            v = scope.find(name)
+            if v is None:
+                continue
+            self._check_stated(v, _stated_type(info), f"the output `{name}`")
+            plain = identifier(name, names)
+            renamed |= {name: plain} if plain != name else {}
+            names.append(plain)
+            outputs.append(emitter.id(v))
+        return outputs, names
+
+    # ---- nodes ----
+
+    def nodes(self, graph: Any, scope: Scope, emitter: Emitter, stated: Mapping[str, Any] | None = None) -> None:
+        """Import the nodes of a graph or function body."""
+        nodes = list(graph.node)
+        order, faults = ordered(nodes, scope.knows, list(scope.values), self.file)
+        for fault in faults:
+            self.session.tell(fault)
+        for i in order:
+            self._node(nodes[i], i, scope, emitter, stated or {})
+        if faults:
+            raise Poisoned if scope.parent is not None or scope.where else DiagnosticError(self.session.faults())
+
+    def _node(self, node: Any, index: int, scope: Scope, emitter: Emitter, stated: Mapping[str, Any]) -> None:
+        where = title(node, index) + scope.where
+        made: Sequence[Value | None] = ()
+        try:
+            made = self._made(node, where, scope, emitter)
+        except Poisoned:
+            pass
+        except (Refused, Unreadable) as e:
+            self._tell(where, e.why, e.code, e.help)
+        except InferError as e:
+            self._tell(where, str(e), "E1106", None)
+        for i, name in enumerate(str(n) for n in node.output):
+            if name:
+                v = made[i] if i < len(made) else None
+                scope.values[name] = v
+                if v is not None and name in stated:
+                    self._check_stated(v, stated[name], f"node {where}")
+
+    def _tell(self, where: str, why: str, code: str, help: str | None) -> None:
+        self.session.tell(Diagnostic(code, f"{self.file}: node {where}: {why}", help=help))
+
+    def _made(self, node: Any, where: str, scope: Scope, emitter: Emitter) -> list[Value | None]:
+        """The outputs of one node. Raises Refused, InferError, Unreadable, Poisoned."""
+        domain, op = domain_of(node), str(node.op_type)
+        version = scope.opsets.get(domain, 1 if domain else self.opsets.get("", HIGHEST_OPSET))
+        row = None if (domain, op) in self.session.functions else table.find(domain, op, version)
+        given = [scope.find(str(name)) if name else None for name in node.input]
+        body = None
+        poisoned = any(name and v is None for name, v in zip(node.input, given, strict=True))
+        if row is None:
+            body = functions.body_of(self.session.functions, node, domain, version, [v and v.type for v in given])
+            if body is None:
+                self.session.missing(domain, op, version, where)
+                raise Poisoned
+        if poisoned:
+            self._look_for_missing(node, where, scope)
+            raise Poisoned
+        call = Call(node, op, version, given, emitter, scope)
+        if body is not None:
+            return list(self._function(call, body, where))
+        assert row is not None
+        if self._folds(node, given):
+            folded = self._folded(call, row)
+            if folded is not None:
+                return folded
+        emitter.b.loc = f"{self.file}:{node.name or op}:1"
+        start = len(emitter.b.nodes)
+        results = _several(row.run(call))
+        _check_sizes(emitter.b.nodes[start:])
+        self._check_count(call, results)
+        return [self._value(emitter, str(name), r) for name, r in zip(node.output, results, strict=False)]
+
+    def _check_count(self, call: Call, results: Sequence[table.Result | Value]) -> None:
+        for i, name in enumerate(call.node.output):
+            if name and (i >= len(results) or results[i] is None):
+                call.refuse(f"its output {i} (`{name}`) is not supported")
+
+    def _value(self, emitter: Emitter, name: str, r: table.Result | Value) -> Value | None:
+        if r is None or isinstance(r, Value):
+            return r
+        if isinstance(r, np.ndarray):
+            return known_value(name, r)
+        v = Value(name, emitter.b.types[r])
+        emitter.ids[v] = r
+        return v
+
+    def _look_for_missing(self, node: Any, where: str, scope: Scope) -> None:
+        """Operators without handlers in the subgraphs of a node that is passed over: all are told at once."""
+        stack = [(g, f"{where}, in its {name}") for name, g in subgraphs(node)]
+        while stack:
+            g, inside = stack.pop()
+            for i, n in enumerate(g.node):
+                domain = domain_of(n)
+                version = scope.opsets.get(domain, 1)
+                known = (domain, str(n.op_type)) in self.session.functions or table.find(domain, str(n.op_type), version)
+                if not known and not functions.has_body(str(n.op_type), domain, version):
+                    self.session.missing(domain, str(n.op_type), version, title(n, i) + f" in {inside}")
+                stack += [(h, f"{title(n, i)}, in its {name}") for name, h in subgraphs(n)]
+
+    # ---- folding ----
+
+    def _folds(self, node: Any, given: Sequence[Value | None]) -> bool:
+        known = all(v is None or (v.array is not None and not v.weight) for v in given)
+        return known and not any(True for _ in subgraphs(node)) and str(node.op_type) != "Constant"
+
+    def _folded(self, call: Call, row: table.Row) -> list[Value | None] | None:
+        """The outputs of a node whose operands are known; None when they are too large to hold here."""
+        b = Builder("fold")
+        call = replace(call, emitter=Emitter(b))
+        results = _several(row.run(call))
+        _check_sizes(b.nodes)
+        self._check_count(call, results)
+        if any(t.size > _FOLD_ELEMENTS for n in b.nodes for t in n.types if n.op != "full"):
+            return None
+        ids = [r for r in results if isinstance(r, int)]
+        arrays = iter(evaluate(b.finish(ids), {}) if ids else ())
+        found: list[Value | None] = []
+        for name, r in zip(call.node.output, results, strict=False):
+            array = next(arrays) if isinstance(r, int) else r
+            found.append(known_value(str(name), array, folded=True) if isinstance(array, np.ndarray) else array)
+        return found
+
+    # ---- bodies ----
+
+    def _function(self, call: Call, body: functions.Body, where: str) -> list[Value | None]:
+        """A function's body in the place of its node."""
+        scope = Scope(self.session, {**self.opsets, **body.opsets}, self, where=f" of function {call.op} at {where}")
+        scope.values.update(zip(body.inputs, call.given, strict=False))
+        missing = body.inputs[len(call.given) :]
+        scope.values.update(dict.fromkeys(missing))
+        with self.session.deeper() as allowed:
+            if not allowed:
+                call.refuse("functions call each other too deeply, or themselves")
+            nodes = functions.with_left_out(body, {n for n, v in scope.values.items() if v is None})
+            self.nodes(nodes, scope, call.emitter)
+        return [scope.find(name) for name in body.outputs]
+
+    def inline(self, call: Call, graph: Any, given: Mapping[str, Value]) -> list[Value]:
+        """See `Bodies`."""
+        scope = self._inner(call, graph)
+        scope.values.update(given)
+        with self.session.deeper() as allowed:
+            if not allowed:
+                call.refuse("subgraphs are nested too deeply")
+            self.nodes(graph, scope, call.emitter)
+        return _all_made([scope.find(str(o.name)) for o in graph.output])
+
+    def region(self, call: Call, graph: Any, takes: Sequence[tuple[str, TensorType]]) -> tuple[Graph, list[Value]]:
+        """See `Bodies`."""
+        b = Builder(identifier(str(graph.name) or "body"), call.b.loc)
+        emitter = Emitter(b, outer=call.emitter)
+        scope = self._inner(call, graph)
+        for i, (name, t) in enumerate(takes):
+            v = Value(name or f"taken{i}", t)
+            emitter.ids[v] = b.input(f"x{i}", t)
+            if name:
+                scope.values[name] = v
+        with self.session.deeper() as allowed:
+            if not allowed:
+                call.refuse("subgraphs are nested too deeply")
+            self.nodes(graph, scope, emitter)
+        outs = [emitter.id(v) for v in _all_made([scope.find(str(o.name)) for o in graph.output])]
+        return b.finish(outs), emitter.captured
+
+    def _inner(self, call: Call, graph: Any) -> Scope:
+        """The scope of a subgraph: what it names itself hides what lies outside."""
+        scope = Scope(self.session, call.scope.opsets, self, call.scope, where=f" in {title(call.node, 0)}{call.scope.where}")
+        for name in free_names(graph):
+            if not call.scope.knows(name):
+                call.refuse(f"its subgraph reads `{name}`, which nothing makes", code="E1104")
+        self._initialisers(graph, scope)
+        return scope
+
+    # ---- stated types ----
+
+    def _check_stated(self, v: Value, stated: Any, what: str) -> None:
+        number, dims = stated
+        d = dtype_of(number) if number else None
+        if number and d != v.type.dtype:
+            said = f"{self.file}: {what} makes `{v.name}`, which is {v.type}, but the model states {d or dtype_name(number)}"
+            self.session.tell(Diagnostic("E1110", said))
+            return
+        if dims is None:
+            return
+        agrees = len(dims) == v.type.rank and all(
+            not isinstance(want, int) or want == have for want, have in zip(dims, v.type.shape, strict=False)
+        )
+        if not agrees:
+            shown = ", ".join(str(n) if n is not None else "?" for n in dims)
+            said = f"{self.file}: {what} makes `{v.name}`, which is {v.type}, but the model states [{shown}]"
+            help = "a `--dim` that the model was not exported for, or a file that was edited"
+            self.session.tell(Diagnostic("E1110", said, help=help))
+
+
+def known_value(name: str, array: NDArray, folded: bool = False) -> Value:
+    """An array as a Value; a weight when it is large. What was computed here is one only beyond `_FEW_INTS` elements."""
+    d = from_numpy(array.dtype)
+    assert d is not None, f"{name} is of {array.dtype}"
+    most = _FEW_FLOATS if d.is_float and not folded else _FEW_INTS
+    weight = array.size > most and not (folded and splat(array) is not None)
+    return Value(name, TensorType(d, tuple(map(int, array.shape))), array, weight)
+
+
+def _several(results: Any) -> list[Any]:
+    return list(results) if isinstance(results, (tuple, list)) else [results]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _all_made(values: Sequence[Value | None]) -> list[Value]:
+    made = [v for v in values if v is not None]
+    if len(made) != len(values):
+        raise Poisoned
+    return made
+
+
+def _check_sizes(nodes: Sequence[Node]) -> None:
+    for n in nodes:
+        for t in n.types:
+            if t.size > MAX_ELEMENTS or t.rank > MAX_RANK:
+                said = f"it makes a tensor {t} of {t.size} elements; a tensor has at most 2^31 - 1, and {MAX_RANK} axes"
+                raise Refused(said, "use smaller dims", "E1108")
+
+
+def _without_unread_params(graph: Graph) -> Graph:
+    read = {a for n in graph.nodes for a in n.args} | set(graph.outputs)
+    return Graph(graph.name, tuple(n for n in graph.nodes if n.op != "param" or n.out in read), graph.outputs, graph.output_names)
+
+
+# ---- the signature -------------------------------------------------------------------------------
+
+
+def _stated(graph: Any) -> dict[str, Any]:
+    """(data type, dims or None) of values whose type the graph states."""
+    return {str(info.name): _stated_type(info) for info in graph.value_info}
+
+
+def _stated_type(info: Any) -> tuple[int, list[int | str | None] | None]:
+    if not info.type.HasField("tensor_type"):
+        return 0, None
+    t = info.type.tensor_type
+    dims = [_dim(d) for d in t.shape.dim] if t.HasField("shape") else None
+    return int(t.elem_type), dims
+
+
+def _dim(d: Any) -> int | str | None:
+    return int(d.dim_value) if d.HasField("dim_value") else str(d.dim_param) or None
+
+
+class _Signature:
+    """The model's inputs, their dims fixed by `dims`, some bound to values by `binds`."""
+
+    def __init__(self, session: Session, graph: Any, dims: Mapping[str, int], binds: Mapping[str, NDArray]) -> None:
+        self.session, self.graph, self.dims, self.binds = session, graph, dims, binds
+        self.bound: dict[str, Value | None] = {}
+        self.fixed: dict[str, int] = {}
+        self.unknown: dict[str, list[str]] = {}
+
+    def inputs(self) -> list[tuple[str, TensorType]]:
+        """(name, type) of each input that is given at run time; `bound` and the session's mistakes are filled."""
+        own = {str(t.name) for t in self.graph.initializer}
+        found: list[tuple[str, TensorType]] = []
+        names: set[str] = set()
+        # Since IR 4 an initialiser that is an input too is a default; older files list every initialiser there.
+        for info in self.graph.input:
+            name = str(info.name)
+            if name in names:
+                self.session.tell(Diagnostic("E1104", f"{self.session.file}: two inputs are called `{name}`"))
+            elif name in self.binds:
+                self.bound[name] = self._bound(name, info)
+            elif name not in own:
+                t = self._type(name, info)
+                if t is not None:
+                    found.append((name, t))
+            names.add(name)
+        self._check_names(names)
+        return found
+
+    def _check_names(self, names: set[str]) -> None:
+        file = self.session.file
+        for name in self.binds:
+            if name not in names:
+                help = did_you_mean(name, names) or f"its inputs are {', '.join(sorted(names)) or 'none'}"
+                self.session.tell(Diagnostic("E1112", f"{file}: the model has no input `{name}` to bind", help=help))
+        for name in self.dims:
+            if name not in self.fixed:
+                symbols = sorted({*self.fixed, *self.unknown})
+                help = did_you_mean(name, symbols) or f"its dims are {', '.join(symbols) or 'all fixed'}"
+                self.session.tell(Diagnostic("E1109", f"{file}: the model has no dim `{name}`", help=help))
+        if self.unknown:
+            listed = "; ".join(f"`{dim}` in {', '.join(places)}" for dim, places in self.unknown.items())
+            example = " ".join(f"--dim {dim}=1" for dim in self.unknown)
+            said = f"{file}: {len(self.unknown)} dims of the model's inputs are not fixed: {listed}"
+            self.session.tell(Diagnostic("E1109", said, help=f"for example `{example}`"))
+
+    def _type(self, name: str, info: Any) -> TensorType | None:
+        file = self.session.file
+        number, dims = _stated_type(info)
+        d = dtype_of(number)
+        if d is None:
+            kind = dtype_name(number) if info.type.HasField("tensor_type") else str(info.type.WhichOneof("value"))
+            self.session.tell(Diagnostic("E1105", f"{file}: the input `{name}` is {kind}, which tdslc does not have"))
+            return None
+        if dims is None:
+            help = f"`--bind {name}=FILE.npy` fixes it"
+            self.session.tell(Diagnostic("E1109", f"{file}: the input `{name}` has no stated rank", help=help))
+            return None
+        shape = tuple(self._size(name, axis, dim) for axis, dim in enumerate(dims))
+        if min(shape, default=0) < 0 or prod(map(int, shape)) > MAX_ELEMENTS or len(shape) > MAX_RANK:
+            said = f"{file}: the input `{name}` is {d}[{', '.join(str(int(n)) for n in shape)}], more than 2^31 - 1 elements"
+            self.session.tell(Diagnostic("E1108", said))
+            return None
+        return TensorType(d, shape)
+
+    def _size(self, name: str, axis: int, dim: int | str | None) -> int:
+        if isinstance(dim, int):
+            return dim
+        key = dim or f"{name}.{axis}"
+        if key not in self.dims:
+            self.unknown.setdefault(key, []).append(f"axis {axis} of `{name}`")
+            return 1
+        self.fixed[key] = size = int(self.dims[key])
+        return Dim(size, key) if key.isidentifier() else size
+
+    def _bound(self, name: str, info: Any) -> Value | None:
+        number, dims = _stated_type(info)
+        array = np.asarray(self.binds[name])
+        d = dtype_of(number)
+        own = from_numpy(array.dtype)
+        fits = d is not None and own == d and (dims is None or len(dims) == array.ndim)
+        sizes = zip(dims or (), array.shape, strict=False)
+        if not fits or any(isinstance(n, int) and n != have for n, have in sizes):
+            shown = f"{own or array.dtype}{list(array.shape)}"
+            said = f"{self.session.file}: the input `{name}` is {d or dtype_name(number)}{dims}, the value to bind {shown}"
+            self.session.tell(Diagnostic("E1112", said))
+            return None
+        for axis, (dim, have) in enumerate(zip(dims or (), array.shape, strict=False)):
+            if not isinstance(dim, int):
+                self.fixed.setdefault(dim or f"{name}.{axis}", int(have))
+        return known_value(name, array)
