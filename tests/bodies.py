@@ -22,7 +22,11 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, NDArray]:
 
 def same_bits(got: NDArray, wanted: NDArray) -> bool:
     """Whether two arrays have one dtype, one shape and the same bytes."""
-    return got.dtype == wanted.dtype and got.shape == wanted.shape and got.tobytes() == np.ascontiguousarray(wanted).tobytes()
+    return (
+        got.dtype == wanted.dtype
+        and got.shape == wanted.shape
+        and got.tobytes() == np.ascontiguousarray(wanted).tobytes()
+    )
 
 
 def row(b: Builder, v: int, shape: tuple[int, ...]) -> int:

@@ -91,8 +91,13 @@ class Builder:
         self.types: dict[int, TensorType] = {}
 
     def add(
-        self, op: str, args: Sequence[int] = (), attrs: Mapping[str, Attr] | None = None, *,
-        regions: tuple[Graph, ...] = (), loc: str = "",
+        self,
+        op: str,
+        args: Sequence[int] = (),
+        attrs: Mapping[str, Attr] | None = None,
+        *,
+        regions: tuple[Graph, ...] = (),
+        loc: str = "",
     ) -> tuple[int, ...]:
         """Appends a node and returns its values."""
         given = attrs or {}
@@ -120,7 +125,8 @@ class Builder:
     def copy(self, node: Node, args: Sequence[int], loc: str = "") -> tuple[int, ...]:
         """Appends `node` with other operands of the same types; nothing is inferred again."""
         outs = tuple(range(len(self.types), len(self.types) + len(node.types)))
-        self.nodes.append(Node(node.op, tuple(args), node.attrs, node.types, outs, node.regions, loc or node.loc))
+        place = loc or node.loc or self.loc
+        self.nodes.append(Node(node.op, tuple(args), node.attrs, node.types, outs, node.regions, place))
         self.types.update(zip(outs, node.types, strict=True))
         return outs
 

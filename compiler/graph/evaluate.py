@@ -29,8 +29,12 @@ class EndlessLoop(ValueError):
 
 
 def evaluate(
-    graph: Graph, inputs: Mapping[str, NDArray], params: Mapping[str, NDArray] | None = None, *,
-    contraction: Contraction | None = None, wide: bool = False,
+    graph: Graph,
+    inputs: Mapping[str, NDArray],
+    params: Mapping[str, NDArray] | None = None,
+    *,
+    contraction: Contraction | None = None,
+    wide: bool = False,
 ) -> tuple[NDArray, ...]:
     """Outputs of `graph`. `inputs` and `params` are by name, of the declared shape.
 
@@ -83,9 +87,7 @@ def _converts(got: NDArray, to: DType) -> bool:
     return not got.size or (low <= int(got.min()) and int(got.max()) <= high)
 
 
-def apply(
-    node: Node, args: Sequence[NDArray], ctx: Context, types: Mapping[int, TensorType]
-) -> tuple[NDArray, ...]:
+def apply(node: Node, args: Sequence[NDArray], ctx: Context, types: Mapping[int, TensorType]) -> tuple[NDArray, ...]:
     """Results of one node on concrete operands; `types` are the types of its graph's values.
 
     An op of bits sees its operands at their own width even when floats are widened.

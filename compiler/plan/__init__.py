@@ -14,6 +14,19 @@ from .text import PlanTextError, parse_plan, show_plan
 from .verify import verify_plan
 
 __all__ = [
-    "ExtractionReport", "Optimised", "Origin", "PlanTextError", "Pricer", "evaluate_plan", "load_values", "optimise",
-    "parse_plan", "plan", "plan_seconds", "show_plan", "split_load", "unfused_plan", "verify_plan",
+    "ExtractionReport",
+    "Optimised",
+    "Origin",
+    "PlanTextError",
+    "Pricer",
+    "evaluate_plan",
+    "load_values",
+    "optimise",
+    "parse_plan",
+    "plan",
+    "plan_seconds",
+    "show_plan",
+    "split_load",
+    "unfused_plan",
+    "verify_plan",
 ]

@@ -16,7 +16,10 @@ from .target import Alias, Kernel, LoopStep, Plan, Step
 
 
 def evaluate_plan(
-    plan: Plan, inputs: Mapping[str, NDArray], params: Mapping[str, NDArray] | None = None, *,
+    plan: Plan,
+    inputs: Mapping[str, NDArray],
+    params: Mapping[str, NDArray] | None = None,
+    *,
     contraction: Contraction | None = None,
 ) -> tuple[NDArray, ...]:
     """Outputs of `plan`; `inputs` and `params` are those of the model, by name, of the declared shape and dtype.

@@ -90,8 +90,9 @@ def _closure(sat: Saturated, leaf: Callable[[ENode], bool]) -> frozenset[int]:
     grown = True
     while grown:
         more = {
-            cid for cid, c in sat.classes.items() if cid not in found
-            and any(leaf(n) or (n.op not in LEAVES and found.issuperset(n.args)) for n in c.nodes)
+            cid
+            for cid, c in sat.classes.items()
+            if cid not in found and any(leaf(n) or (n.op not in LEAVES and found.issuperset(n.args)) for n in c.nodes)
         }
         found |= more
         grown = bool(more)
@@ -266,8 +267,11 @@ def settle(sat: Saturated, choice: Choice) -> Choice:
             settled.update((c, choice[c]) for c in ready)
             continue
         cid, k = next(
-            (cid, k) for cid, c in sat.classes.items() if cid not in settled
-            for k in range(len(c.nodes)) if _ready(sat, settled, cid, k)
+            (cid, k)
+            for cid, c in sat.classes.items()
+            if cid not in settled
+            for k in range(len(c.nodes))
+            if _ready(sat, settled, cid, k)
         )
         settled[cid] = k
     return {**choice, **settled}

@@ -293,4 +293,3 @@ def _used_params(graph: Graph) -> Graph:
     read = {a for n in graph.nodes for a in n.args} | set(graph.outputs)
     nodes = tuple(n for n in graph.nodes if n.op != "param" or n.out in read)
     return Graph(graph.name, nodes, graph.outputs, graph.output_names)
-

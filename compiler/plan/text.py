@@ -83,8 +83,13 @@ def _quoted(value: object) -> str:
 def _cost(cost: KernelCost) -> str:
     units = dict(cost.units)
     return _quoted(
-        {"seconds": cost.seconds, "units": units, "bytes_read": cost.bytes_read, "bytes_written": cost.bytes_written,
-         "fast_bytes": cost.fast_bytes}
+        {
+            "seconds": cost.seconds,
+            "units": units,
+            "bytes_read": cost.bytes_read,
+            "bytes_written": cost.bytes_written,
+            "fast_bytes": cost.fast_bytes,
+        }
     )
 
 

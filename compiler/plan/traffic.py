@@ -101,4 +101,3 @@ def executions(graph: Graph, times: int = 1, given: Iterable[int] = ()) -> list[
         elif n.op not in LEAVES and not loaded.issuperset(n.outs):
             found.append((graph, n, times))
     return found
-

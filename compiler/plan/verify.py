@@ -90,7 +90,8 @@ def _kernel(graph: Graph, kernel: Kernel) -> Iterator[str]:
     if not kernel.outputs:
         yield f"{kernel.name} writes nothing"
     sides = (
-        ("reads", kernel.inputs, tuple(n.type for n in body.inputs)), ("writes", kernel.outputs, body.output_types)
+        ("reads", kernel.inputs, tuple(n.type for n in body.inputs)),
+        ("writes", kernel.outputs, body.output_types),
     )
     for verb, values, types in sides:
         stated = tuple(graph.types[v] for v in values)

@@ -11,6 +11,22 @@ from .syntax import CLASSES, Rule, show_rule
 from .worker import Worker
 
 __all__ = [
-    "CLASSES", "LEVELS", "Budget", "EClass", "ENode", "Numerics", "Rule", "RuleSet", "Saturated", "Search", "Worker",
-    "as_written", "builtin_rules", "load_rules", "parse_rules", "read_rules", "saturate", "show_rule",
+    "CLASSES",
+    "LEVELS",
+    "Budget",
+    "EClass",
+    "ENode",
+    "Numerics",
+    "Rule",
+    "RuleSet",
+    "Saturated",
+    "Search",
+    "Worker",
+    "as_written",
+    "builtin_rules",
+    "load_rules",
+    "parse_rules",
+    "read_rules",
+    "saturate",
+    "show_rule",
 ]

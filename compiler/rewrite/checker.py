@@ -29,7 +29,13 @@ SAMPLES = 32  # for each direction and operand count of a rule
 ATTEMPTS = 40  # draws for each sample wanted, before giving up
 # Further classes that a refuted rule might be right under, least first.
 _WEAKER = (
-    ("nosz",), ("nonan",), ("nosz", "nonan"), ("reassoc",), ("reassoc", "nonan"), ("approx",), ("approx", "nonan"),
+    ("nosz",),
+    ("nonan",),
+    ("nosz", "nonan"),
+    ("reassoc",),
+    ("reassoc", "nonan"),
+    ("approx",),
+    ("approx", "nonan"),
 )
 
 
@@ -66,7 +72,11 @@ _MESSAGES: dict[str, tuple[str, str]] = {
 
 
 def check_rules(
-    rules: Iterable[Rule], composites: Composites, *, seed: int = 0, only: Collection[str] | None = None,
+    rules: Iterable[Rule],
+    composites: Composites,
+    *,
+    seed: int = 0,
+    only: Collection[str] | None = None,
     samples: int = SAMPLES,
 ) -> list[Verdict]:
     """A verdict for each rule (those named in `only`), in order. The same seed gives the same verdicts."""
@@ -79,16 +89,18 @@ def check_rule(rule: Rule, composites: Composites, *, seed: int = 0, samples: in
         return Verdict(rule, "skipped")
     unknown = unknown_ops(rule, composites)
     if unknown:
-        return Verdict(rule, "unknown_op", example=f"no op is called {unknown[0]}",
-                       suggestion=did_you_mean(unknown[0], (*OPS, *composites.rows)) or "")
+        return Verdict(
+            rule,
+            "unknown_op",
+            example=f"no op is called {unknown[0]}",
+            suggestion=did_you_mean(unknown[0], (*OPS, *composites.rows)) or "",
+        )
     return _Trial(rule, composites, seed, samples).verdict()
 
 
 def unknown_ops(rule: Rule, composites: Composites) -> list[str]:
     """Ops that `rule` names and neither the table nor `composites` has, in order."""
-    found = dict.fromkeys(
-        n.op for f in compile_forms(rule, composites) for n in f.nodes if not n.variable
-    )
+    found = dict.fromkeys(n.op for f in compile_forms(rule, composites) for n in f.nodes if not n.variable)
     for f in compile_forms(rule, composites):
         for e in (*(r.expr for r in f.right), *(e for _, e in f.tensor_lets)):
             found.update(dict.fromkeys(_built_ops(e, dict(rule.op_vars))))
@@ -121,8 +133,11 @@ class _Trial:
         met = {self.forms[i].back for i, _ in self.found}
         if met != {f.back for f in self.forms}:
             way = " from right to left" if self.found else ""
-            return self.result("vacuous", example=f"{self.samples * ATTEMPTS} draws were tried{way}",
-                               suggestion="loosen the conditions, or add `test name = value` hints")
+            return self.result(
+                "vacuous",
+                example=f"{self.samples * ATTEMPTS} draws were tried{way}",
+                suggestion="loosen the conditions, or add `test name = value` hints",
+            )
         wrong = self.first_wrong(self.found, self.classes)
         if wrong is None:
             return self.result("tested")
@@ -179,7 +194,8 @@ class _Trial:
         """What would make the rule right on everything tried: dtypes it holds for, or the least further classes."""
         ways: list[str] = []
         kinds: tuple[tuple[str, Callable[[str], bool]], ...] = (
-            ("int|bool", lambda d: d[0] in "iu" or d == "bool"), ("float", lambda d: d[0] == "f" or d == "bf16"),
+            ("int|bool", lambda d: d[0] in "iu" or d == "bool"),
+            ("float", lambda d: d[0] == "f" or d == "bf16"),
         )
         for word, fits in kinds:
             some = [(i, s) for i, s in self.found if all(map(fits, s.dtypes))]

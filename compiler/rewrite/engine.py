@@ -56,7 +56,11 @@ class _Tally:
 
 
 def saturate(
-    graph: Graph, rules: RuleSet, composites: Composites, budget: Budget | None = None, *,
+    graph: Graph,
+    rules: RuleSet,
+    composites: Composites,
+    budget: Budget | None = None,
+    *,
     const_inputs: Iterable[str] = (),
 ) -> Saturated:
     """Every equal form of `graph` that `rules` reach within `budget`.
@@ -196,8 +200,9 @@ class _Search:
         self.tally.add(self.tally.made, f.form.rule, made)
         joined = [left for left, right in pairs if self.join(f.form.rule, left, right)]
         for left in joined:
-            self.trace.append({"iteration": iteration, "rule": f.form.rule, "value": left,
-                               "at": self.store.entries[left].loc})
+            self.trace.append(
+                {"iteration": iteration, "rule": f.form.rule, "value": left, "at": self.store.entries[left].loc}
+            )
         return bool(joined)
 
     def make(self, f: Lowered, key: tuple[int, ...]) -> tuple[int, list[tuple[int, int]]]:
@@ -252,15 +257,26 @@ class _Search:
         if reason != "saturated":
             notes.insert(0, self.budget_note(reason))
         e_nodes, e_classes = len(self.store), len(self.store.members())
-        return Search(reason, iterations, e_nodes, e_classes, dict(sorted(self.tally.unions.items())), tuple(notes),
-                      tuple(self.trace))
+        return Search(
+            reason,
+            iterations,
+            e_nodes,
+            e_classes,
+            dict(sorted(self.tally.unions.items())),
+            tuple(notes),
+            tuple(self.trace),
+        )
 
     def budget_note(self, reason: str) -> str:
         grown = sorted(self.tally.made.items(), key=lambda kv: (-kv[1], kv[0]))[:3]
         growers = ", ".join(f"{rule} ({count} e-nodes)" for rule, count in grown if count)
         b = self.budget
-        limit = {"node_limit": f"{b.e_nodes} e-nodes", "match_limit": f"{b.matches} matches",
-                 "iteration_limit": f"{b.iterations} iterations", "wall_limit": f"{b.wall_seconds:g} seconds"}[reason]
+        limit = {
+            "node_limit": f"{b.e_nodes} e-nodes",
+            "match_limit": f"{b.matches} matches",
+            "iteration_limit": f"{b.iterations} iterations",
+            "wall_limit": f"{b.wall_seconds:g} seconds",
+        }[reason]
         return f"the search ended at its budget of {limit}; the rules that grew the graph most: {growers or 'none'}"
 
 
@@ -341,4 +357,3 @@ def _read_class(store: Store, top: int, handles: list[int]) -> EClass:
         attrs, regions = store.attrs[e.attr_id]
         nodes.setdefault((e.op_id, e.attr_id, args), ENode(e.op, args, attrs, regions, e.loc, e.rule))
     return EClass(top, store.entries[top].types, tuple(nodes.values()))
-

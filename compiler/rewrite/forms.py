@@ -105,8 +105,20 @@ def _form(rule: Rule, left: tuple[Root, ...], right: tuple[Root, ...], back: boo
     first = [e for e in rule.wheres if _on_tensors(e, maker.variables)]
     first.sort(key=lambda e: isinstance(e, Call) and e.fn != "before")  # a mirrored match is refused for good
     rest = tuple(e for e in rule.wheres if e not in first)
-    return Form(rule.name, back, rule.classes, tuple(maker.nodes), tuple(maker.variables), roots, types, scalar, tensor,
-                tuple(first), rest, plain)
+    return Form(
+        rule.name,
+        back,
+        rule.classes,
+        tuple(maker.nodes),
+        tuple(maker.variables),
+        roots,
+        types,
+        scalar,
+        tensor,
+        tuple(first),
+        rest,
+        plain,
+    )
 
 
 def _on_tensors(e: Expr, variables: Collection[str]) -> bool:
@@ -275,4 +287,3 @@ def untyped(e: Expr) -> Expr:
             return Star(untyped(of), span)
         case _:
             return e
-

@@ -70,8 +70,14 @@ def lossless(a: DType, b: DType) -> bool:
 
 
 # (precision in bits, least and greatest exponent of a normal number): IEEE 754, and the OCP 8-bit formats.
-_FLOATS = {"f64": (53, -1022, 1023), "f32": (24, -126, 127), "bf16": (8, -126, 127), "f16": (11, -14, 15),
-           "f8e4m3": (4, -6, 8), "f8e5m2": (3, -14, 15)}
+_FLOATS = {
+    "f64": (53, -1022, 1023),
+    "f32": (24, -126, 127),
+    "bf16": (8, -126, 127),
+    "f16": (11, -14, 15),
+    "f8e4m3": (4, -6, 8),
+    "f8e5m2": (3, -14, 15),
+}
 
 
 def _float_holds(a: DType, b: DType) -> bool:
@@ -177,13 +183,22 @@ FUNCTIONS: dict[str, Function] = {
         ("dtype(x)", "The dtype of x.", lambda f, x: f.type(x).dtype),
         ("size(x)", "How many elements x has.", lambda f, x: f.type(x).size),
         ("is_full(x, v)", "x is known to hold v everywhere (+0 is not -0).", _is_full),
-        ("is_const(x)", "x depends on parameters and constants only, so it costs nothing at run time.",
-         lambda f, x: f.is_const(x)),
+        (
+            "is_const(x)",
+            "x depends on parameters and constants only, so it costs nothing at run time.",
+            lambda f, x: f.is_const(x),
+        ),
         ("is_param(x)", "x is a parameter as it comes from the weights.", lambda f, x: f.is_param(x)),
-        ("is_written(x)", "x is a value of the model as written, not one that a rule made.",
-         lambda f, x: f.is_written(x)),
-        ("before(x, y)", "x is not y, and was met first: keeps one of two mirrored matches.",
-         lambda f, x, y: f.before(x, y)),
+        (
+            "is_written(x)",
+            "x is a value of the model as written, not one that a rule made.",
+            lambda f, x: f.is_written(x),
+        ),
+        (
+            "before(x, y)",
+            "x is not y, and was met first: keeps one of two mirrored matches.",
+            lambda f, x, y: f.before(x, y),
+        ),
     ),
     **_rows(
         False,

@@ -64,8 +64,8 @@ def lower(form: Form, index: int, op_id: Callable[[str], int]) -> Lowered:
     for k, order in enumerate(orders(form)):
         body = "\n      ".join(_atom(i, n, order, variables, op_id) for i, n in enumerate(form.nodes))
         name = f"{form.rule}{'~' if form.back else ''}.{index}.{k}"
-        lines.append(f"(rule ({body})\n      ((M{index} {row})) :ruleset R{index} :name \"{name}\")")
-    lines.append(f"(rule ((M{index} {row})) ((delete (M{index} {row}))) :ruleset Clear :name \"clear.{index}\")")
+        lines.append(f'(rule ({body})\n      ((M{index} {row})) :ruleset R{index} :name "{name}")')
+    lines.append(f'(rule ((M{index} {row})) ((delete (M{index} {row}))) :ruleset Clear :name "clear.{index}")')
     return Lowered(form, index, "\n".join(lines), classes, attrs, ops)
 
 

@@ -161,8 +161,14 @@ def _refuse_nesting(piece: _Piece) -> None:
 
 
 _WANTED = {
-    "ARROW": "`=>` or `<=>` and the right side", "COLON": "`:`", "RPAR": "`)`", "RSQB": "`]`", "NAME": "a name",
-    "CLASS": "a class such as @exact", "EQUAL": "`=`", "COMMA": "`,`",
+    "ARROW": "`=>` or `<=>` and the right side",
+    "COLON": "`:`",
+    "RPAR": "`)`",
+    "RSQB": "`]`",
+    "NAME": "a name",
+    "CLASS": "a class such as @exact",
+    "EQUAL": "`=`",
+    "COMMA": "`,`",
 }
 
 
@@ -212,8 +218,18 @@ class _Reader(Transformer[Token, Any]):
         left, arrow, right = parts["equation"]
         start = name.start_pos or 0
         return Rule(
-            str(name), classes, left, right, arrow == "<=>", tuple(parts["for"]), tuple(parts["let"]),
-            tuple(parts["where"]), tuple(parts["test"]), target, tuple(parts["cost"]), self.piece.doc,
+            str(name),
+            classes,
+            left,
+            right,
+            arrow == "<=>",
+            tuple(parts["for"]),
+            tuple(parts["let"]),
+            tuple(parts["where"]),
+            tuple(parts["test"]),
+            target,
+            tuple(parts["cost"]),
+            self.piece.doc,
             self.piece.span(start, start + len(name)),
         )
 

@@ -42,8 +42,19 @@ class RuleSet:
 
 
 def _bare(rule: Rule) -> Rule:
-    return Rule(rule.name, rule.classes, rule.left, rule.right, rule.both, rule.op_vars, rule.lets, rule.wheres,
-                (), rule.target, rule.costs)
+    return Rule(
+        rule.name,
+        rule.classes,
+        rule.left,
+        rule.right,
+        rule.both,
+        rule.op_vars,
+        rule.lets,
+        rule.wheres,
+        (),
+        rule.target,
+        rule.costs,
+    )
 
 
 def builtin_rules() -> list[Path]:
@@ -78,9 +89,9 @@ def load_rules(paths: Iterable[Path], numerics: str = "reassoc", disabled: Seque
     names = [r.name for r in rules]
     unknown = [n for n in disabled if n not in names]
     if unknown:
-        raise DiagnosticError([
-            Diagnostic("E0312", f"there is no rule {n} to switch off", help=did_you_mean(n, names)) for n in unknown
-        ])
+        raise DiagnosticError(
+            [Diagnostic("E0312", f"there is no rule {n} to switch off", help=did_you_mean(n, names)) for n in unknown]
+        )
     on = LEVELS[numerics]
     active = tuple(r for r in rules if set(r.classes) <= on and r.name not in disabled)
     return RuleSet(active, tuple(r for r in rules if r not in active), numerics)

@@ -478,9 +478,19 @@ def _plan_none(draw: Draw, count: int, want: TensorType | None, chosen: dict[str
 
 
 _PLANS: dict[str, Plan] = {
-    "select": _plan_select, "convert": _plan_convert, "broadcast": _plan_broadcast, "reshape": _plan_reshape,
-    "transpose": _plan_transpose, "slice": _plan_slice, "concat": _plan_concat, "pad": _plan_pad,
-    "matmul": _plan_matmul, "conv": _plan_conv, "reduce_window": _plan_window, "take": _plan_take, "full": _plan_none,
+    "select": _plan_select,
+    "convert": _plan_convert,
+    "broadcast": _plan_broadcast,
+    "reshape": _plan_reshape,
+    "transpose": _plan_transpose,
+    "slice": _plan_slice,
+    "concat": _plan_concat,
+    "pad": _plan_pad,
+    "matmul": _plan_matmul,
+    "conv": _plan_conv,
+    "reduce_window": _plan_window,
+    "take": _plan_take,
+    "full": _plan_none,
     "iota": _plan_none,
 }
 

@@ -41,8 +41,12 @@ def _error(code: str, message: str, span: Span, help: str | None = None) -> Diag
 def _heads(rule: Rule) -> Iterator[Diagnostic]:
     for _, trait in rule.op_vars:
         if trait not in TRAITS:
-            yield _error("E0304", f"no trait of ops is called {trait}", rule.span,
-                         did_you_mean(trait, TRAITS) or f"traits are {', '.join(TRAITS)}")
+            yield _error(
+                "E0304",
+                f"no trait of ops is called {trait}",
+                rule.span,
+                did_you_mean(trait, TRAITS) or f"traits are {', '.join(TRAITS)}",
+            )
     for pattern in types_of(rule).values():
         yield from _dtypes(pattern, rule)
     sides = [r.expr for r in rule.left] + ([] if rule.target else [r.expr for r in rule.right])
@@ -53,16 +57,24 @@ def _heads(rule: Rule) -> Iterator[Diagnostic]:
     for e in scalars if not rule.target else []:
         yield from _scalar_calls(e)
     if {r.name for r in rule.left} != {r.name for r in rule.right}:
-        yield _error("E0306", "both sides must give the same results", rule.span,
-                     "name them alike: `y1 = …; y2 = … => y1 = …; y2 = …`")
+        yield _error(
+            "E0306",
+            "both sides must give the same results",
+            rule.span,
+            "name them alike: `y1 = …; y2 = … => y1 = …; y2 = …`",
+        )
 
 
 def _dtypes(pattern: TypePattern, rule: Rule) -> Iterator[Diagnostic]:
     known = (*DTYPE_CLASSES, *DTYPES)
     for name in pattern.dtypes:
         if name not in known and (len(pattern.dtypes) > 1 or not name[0].isupper()):
-            yield _error("E0304", f"no dtype or class of dtypes is called {name}", rule.span,
-                         did_you_mean(name, known) or "a dtype variable starts with a capital and stands alone")
+            yield _error(
+                "E0304",
+                f"no dtype or class of dtypes is called {name}",
+                rule.span,
+                did_you_mean(name, known) or "a dtype variable starts with a capital and stands alone",
+            )
 
 
 def _tensor_calls(e: Expr, rule: Rule) -> Iterator[Diagnostic]:
@@ -87,8 +99,12 @@ def _tensor_calls(e: Expr, rule: Rule) -> Iterator[Diagnostic]:
         case Call(fn, _, _, span):
             yield _error("E0306", f"{fn} gives a number or tuple; an op or a variable is needed here", span)
         case _:
-            yield _error("E0306", "an op or a variable is needed here", getattr(e, "span", rule.span),
-                         "a constant tensor is `full(1)` on the left, `full(1, dtype=D, shape=s)` on the right")
+            yield _error(
+                "E0306",
+                "an op or a variable is needed here",
+                getattr(e, "span", rule.span),
+                "a constant tensor is `full(1)` on the left, `full(1, dtype=D, shape=s)` on the right",
+            )
 
 
 def _op_call(e: Call) -> Iterator[Diagnostic]:
@@ -103,8 +119,12 @@ def _op_call(e: Call) -> Iterator[Diagnostic]:
     names = [s.name for s in row.attrs] + ["axis", "start", "stop"] * (e.fn == "slice")
     for name, _ in e.kwargs:
         if name not in names:
-            yield _error("E0307", f"{e.fn} has no attribute {name}", e.span,
-                         did_you_mean(name, names) or (f"it has {', '.join(names)}" if names else "it has none"))
+            yield _error(
+                "E0307",
+                f"{e.fn} has no attribute {name}",
+                e.span,
+                did_you_mean(name, names) or (f"it has {', '.join(names)}" if names else "it has none"),
+            )
 
 
 def _scalar_calls(e: Expr) -> Iterator[Diagnostic]:
@@ -124,8 +144,12 @@ def _scalar_calls(e: Expr) -> Iterator[Diagnostic]:
 def _direction(rule: Rule, left: tuple[Root, ...], right: tuple[Root, ...]) -> Iterator[Diagnostic]:
     for root in left:
         if not isinstance(root.expr, Call):
-            yield _error("E0306", "a lone variable matches every tensor", root.expr.span or rule.span,
-                         "a rule cannot start from it; write `=>` for one direction")
+            yield _error(
+                "E0306",
+                "a lone variable matches every tensor",
+                root.expr.span or rule.span,
+                "a rule cannot start from it; write `=>` for one direction",
+            )
             return
     bound = _bound(rule, left)
     if rule.both and left is rule.left and any(is_tensor_expr(e) for _, e in rule.lets):
@@ -218,18 +242,30 @@ def _left_uses(rule: Rule, left: tuple[Root, ...]) -> Iterator[Expr]:
 def _unbound(e: Expr, bound: set[str]) -> Iterator[Diagnostic]:
     for x in walk(e):
         if isinstance(x, Name) and x.id not in bound and x.id not in DTYPES:
-            yield _error("E0305", f"{x.id} has no value: the side that is matched does not give it one", x.span,
-                         did_you_mean(x.id, bound))
+            yield _error(
+                "E0305",
+                f"{x.id} has no value: the side that is matched does not give it one",
+                x.span,
+                did_you_mean(x.id, bound),
+            )
         if isinstance(x, Typed) and x.name not in bound:
-            yield _error("E0305", f"{x.name} has no value: the side that is matched does not give it one", x.span,
-                         did_you_mean(x.name, bound))
+            yield _error(
+                "E0305",
+                f"{x.name} has no value: the side that is matched does not give it one",
+                x.span,
+                did_you_mean(x.name, bound),
+            )
 
 
 def _unused(rule: Rule) -> Iterable[Diagnostic]:
     if rule.target:
         return
-    used = {x.id for e in (*(e for _, e in rule.lets), *rule.wheres, *(r.expr for r in (*rule.left, *rule.right)))
-            for x in walk(e) if isinstance(x, Name)}
+    used = {
+        x.id
+        for e in (*(e for _, e in rule.lets), *rule.wheres, *(r.expr for r in (*rule.left, *rule.right)))
+        for x in walk(e)
+        if isinstance(x, Name)
+    }
     for name, _ in rule.lets:
         if name not in used:
             yield Diagnostic("E0308", f"{name} is never used", rule.span, severity="warning")

@@ -144,8 +144,16 @@ class Store:
 
     # ---- adding ----
 
-    def add(self, op: str, args: Iterable[int], attrs: Attrs, regions: tuple[Graph, ...],
-            types: tuple[TensorType, ...], rule: str = "", loc: str = "") -> int:
+    def add(
+        self,
+        op: str,
+        args: Iterable[int],
+        attrs: Attrs,
+        regions: tuple[Graph, ...],
+        types: tuple[TensorType, ...],
+        rule: str = "",
+        loc: str = "",
+    ) -> int:
         """The handle of an e-node, the one already there when it is known."""
         given = tuple(args)
         op_id, attr_id = self.op_id(op), self.attr_id(attrs, regions)

@@ -102,9 +102,16 @@ def _tuple(items: tuple[Expr, ...], env: Mapping[str, Value], facts: Facts) -> t
 
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
-    "//": lambda a, b: a // b, "%": lambda a, b: a % b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
 }
 
 
@@ -276,4 +283,3 @@ def slice_axis(shape: tuple[int, ...], axis: int, start: int = 0, stop: int | No
     whole = (0,) * len(shape)
     end = shape[at] if stop is None else stop
     return {"starts": put(whole, at, start), "stops": put(shape, at, end), "steps": (1,) * len(shape)}
-

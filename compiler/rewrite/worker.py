@@ -93,7 +93,12 @@ class Worker:
         child.wait()
 
     def saturate(
-        self, graph: Graph, rules: RuleSet, composites: Composites, budget: Budget | None = None, *,
+        self,
+        graph: Graph,
+        rules: RuleSet,
+        composites: Composites,
+        budget: Budget | None = None,
+        *,
         const_inputs: Iterable[str] = (),
     ) -> Saturated:
         """`engine.saturate` in the child. Never fails: at worst the graph as written, with a note why."""
@@ -243,4 +248,3 @@ def _limit(memory_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     except (ImportError, ValueError, OSError):
         return  # not every system has limits; the budgets still hold
-

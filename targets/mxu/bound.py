@@ -60,5 +60,5 @@ def _macs_per_cycle(g: Graph, n: Node, chip: Chip) -> float:
     d = g.types[n.args[0]].dtype
     if passes(d, str(n.attr("precision"))) is None:
         return chip.vpu.lanes * chip.vpu.sublanes * chip.vpu.alu_slots / 2
-    rate = chip.mxu.rows_per_cycle.get(d.name, chip.mxu.rows_per_cycle["bf16"])  # type: ignore[call-overload]
+    rate = next((r for name, r in chip.mxu.rows_per_cycle.items() if name == d.name), chip.mxu.rows_per_cycle["bf16"])
     return chip.mxu.count * chip.mxu.size**2 * rate

@@ -101,7 +101,8 @@ def _held(f: Form, v: int) -> _Held:
     t = f.body.types[v]
     axes = tuple(
         (i, f.cuts.of[v, i], f.cuts.classes[f.cuts.of[v, i]].scales[v, i])
-        for i in range(t.rank) if f.cuts.of.get((v, i)) in f.grid_classes
+        for i in range(t.rank)
+        if f.cuts.of.get((v, i)) in f.grid_classes
     )
     return _Held(tuple(map(int, t.shape)), axes, element_bytes(t.dtype), padded_bytes(t.shape, t.dtype))
 
@@ -123,7 +124,9 @@ def choose(body: Graph, chip: Chip) -> Choice | Refusal:
         if fast_bytes(f, regions(f, grid)) <= chip.mem.vmem_bytes:
             return Choice(grid, regions(f, grid), cost, True)
     least = min((fast_bytes(f, regions(f, grid)) for _, _, grid in priced), default=0)
-    return Refusal("capacity", f"the smallest tiles need {least / 2**20:.1f} MiB of VMEM, the chip has {chip.mem.vmem_mib:g} MiB")
+    return Refusal(
+        "capacity", f"the smallest tiles need {least / 2**20:.1f} MiB of VMEM, the chip has {chip.mem.vmem_mib:g} MiB"
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -172,12 +175,12 @@ def _grids(f: Form, total: _Totals) -> Iterable[tuple[Cut, ...]]:
 
 def _main_classes(f: Form, total: _Totals) -> list[int]:
     """The classes that the largest tensor's axes run with, at most three, the longest first."""
-    sizes = sorted(((-f.body.types[v].size, v) for v in (*f.body.outputs, *total.tiled)))[:3]
+    sizes = sorted((-f.body.types[v].size, v) for v in (*f.body.outputs, *total.tiled))[:3]
     found: dict[int, int] = {}
     for _, v in sizes:
         for axis, extent in enumerate(f.body.types[v].shape):
             cls = f.cuts.of.get((v, axis))
-            if cls in f.grid_classes and cls is not None:
+            if cls in f.grid_classes:
                 found[cls] = max(found.get(cls, 0), int(extent))
     return sorted(found, key=lambda c: (-found[c], c))[:3]
 
@@ -186,7 +189,15 @@ def _lengths(f: Form, index: int) -> list[int]:
     """Tile lengths of a class in units: near the usual element counts and byte sizes, divisors preferred."""
     cls = f.cuts.classes[index]
     scale = max(cls.scales.values())
-    bytes_a_unit = max(1, sum(f.body.types[v].nbytes for v in {v for v, _ in cls.scales} if v in f.body.outputs or f.body.producers[v].op == "input") // cls.steps)
+    bytes_a_unit = max(
+        1,
+        sum(
+            f.body.types[v].nbytes
+            for v in {v for v, _ in cls.scales}
+            if v in f.body.outputs or f.body.producers[v].op == "input"
+        )
+        // cls.steps,
+    )
     wanted = [n // scale for n in LENGTHS] + [n // bytes_a_unit for n in TILE_BYTES]
     return sorted({_divisor_near(cls.steps, n) for n in wanted if 1 <= n < cls.steps})
 
@@ -234,7 +245,10 @@ def _tile_size(f: Form, v: int, tiles: dict[int, int]) -> tuple[int, ...]:
 def _reads(
     f: Form, total: _Totals, grid: tuple[Cut, ...], tiles: dict[int, int], counts: dict[int, int], chip: Chip
 ) -> tuple[float, float]:
-    """(bytes copied in, bytes of the first tiles), in whole granules: a tile is copied again when an outer cut moves on."""
+    """(bytes copied in, bytes of the first tiles), in whole granules.
+
+    A tile is copied again when an outer cut moves on.
+    """
     read = first = 0.0
     for v in total.tiled:
         carried = f.cuts.carried(v, f.body.types[v].rank)
@@ -269,9 +283,7 @@ def _gather_bytes(f: Form, n: Node, chip: Chip) -> int:
     return f.body.types[n.args[1]].size * -(-row // granule) * granule
 
 
-def _mxu_cycles(
-    f: Form, total: _Totals, tiles: dict[int, int], counts: dict[int, int], chip: Chip
-) -> float:
+def _mxu_cycles(f: Form, total: _Totals, tiles: dict[int, int], counts: dict[int, int], chip: Chip) -> float:
     """Cycles of the matrix units over the whole grid."""
     size, units = chip.mxu.size, chip.mxu.count
     cycles = 0.0

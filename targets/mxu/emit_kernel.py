@@ -131,11 +131,10 @@ class _Region:
         strides = origin.box.strides if origin else dense(full.shape, full.dtype).strides
         start, terms = origin.box.offset if origin else 0, list[Term]()
         for axis in range(t.rank):
-            cls = self.form.cuts.of.get((value, axis))
             for position, cut in enumerate(self.region.cuts):
-                if cut.index != cls:
+                if self.form.cuts.of.get((value, axis)) != cut.index:
                     continue
-                unit = self.form.cuts.classes[cls].scales[value, axis] * strides[axis]
+                unit = self.form.cuts.classes[cut.index].scales[value, axis] * strides[axis]
                 start += self.region.starts[position] * unit
                 if self.region.counts[position] > 1 and looped:
                     mod = self.region.counts[position] if position else 0
@@ -231,7 +230,11 @@ class _Region:
 
     def output_keys(self) -> list[tuple[int, Key]]:
         keys = [k for s in self.tile.stages for k in s.writes if self.is_output(k)]
-        return [(v, next(k for k in keys if k.value == v)) for v in dict.fromkeys(self.form.body.outputs) if any(k.value == v for k in keys)]
+        return [
+            (v, next(k for k in keys if k.value == v))
+            for v in dict.fromkeys(self.form.body.outputs)
+            if any(k.value == v for k in keys)
+        ]
 
     def last_waits(self) -> list[Instruction]:
         return [DmaWait(self.sem(v)) for v, _ in self.output_keys() for _ in range(min(2, self.region.steps))]

@@ -85,7 +85,11 @@ def _broadcast(p: Placed, batch: tuple[int, ...]) -> Placed:
 
 
 def _batched(
-    lhs: Sequence[Placed], rhs: Sequence[Placed], acc: Placed, order: Sequence[tuple[int, int]], mxu: MatrixUnits,
+    lhs: Sequence[Placed],
+    rhs: Sequence[Placed],
+    acc: Placed,
+    order: Sequence[tuple[int, int]],
+    mxu: MatrixUnits,
     depth: int,
 ) -> tuple[Instruction, ...]:
     """Loops over all batch axes but one that serves as columns."""
@@ -136,8 +140,13 @@ def _over_tiles(
 
 
 def _columns(
-    lhs: Sequence[Placed], rhs: Sequence[Placed], acc: Placed, columns: int, steps: tuple[int, int, int],
-    order: Sequence[tuple[int, int]], mxu: MatrixUnits,
+    lhs: Sequence[Placed],
+    rhs: Sequence[Placed],
+    acc: Placed,
+    columns: int,
+    steps: tuple[int, int, int],
+    order: Sequence[tuple[int, int]],
+    mxu: MatrixUnits,
 ) -> list[Instruction]:
     """`columns` products, `steps` bytes apart, in groups of as many as there are units; rows in chunks."""
     chunk = mxu.accumulator_rows or acc.box.shape[0]
@@ -151,8 +160,14 @@ def _columns(
             if number and units:
                 shifts = [first * s for s in steps]
                 out += _Stream(
-                    [p.shifted(shifts[0]) for p in left], [p.shifted(shifts[1]) for p in rhs], into.shifted(shifts[2]),
-                    number, units, steps, tuple(order), mxu,
+                    [p.shifted(shifts[0]) for p in left],
+                    [p.shifted(shifts[1]) for p in rhs],
+                    into.shifted(shifts[2]),
+                    number,
+                    units,
+                    steps,
+                    tuple(order),
+                    mxu,
                 ).emit()
     return out
 
@@ -249,7 +264,8 @@ class _Stream:
             return [Mul(u, v, True, 0, True) for u, v in enumerate(views)]
         return self._by_first(
             [Mul(u, v, True, 0, False) for u, v in enumerate(views)],
-            [Mul(u, v, True, 0, True) for u, v in enumerate(views)], off,
+            [Mul(u, v, True, 0, True) for u, v in enumerate(views)],
+            off,
         )
 
     def _pop_turn(self, i: int) -> list[Instruction]:
@@ -266,7 +282,7 @@ class _Stream:
         if self.mxu.accumulator_rows:
             if i < len(self.order) - 1:
                 return []
-            pops = [Pop(u, self._into(u, off), False, 0) for u in range(self.units)]
+            pops: list[Instruction] = [Pop(u, self._into(u, off), False, 0) for u in range(self.units)]
             return pops if self.tiles == 1 else [When((self._tile_is("eq", self.tiles - 1, off),), tuple(pops))]
         views = [self._into(u, off) if looped else self._into_last(u) for u in range(self.units)]
         put, add = ([Pop(u, v, a) for u, v in enumerate(views)] for a in (False, True))
@@ -291,9 +307,7 @@ class _Stream:
         """`first` at K tile 0, `later` at the others."""
         if self.tiles == 1:
             return list(first)
-        return [
-            When((self._tile_is("eq", 0, off),), tuple(first)), When((self._tile_is("ne", 0, off),), tuple(later))
-        ]
+        return [When((self._tile_is("eq", 0, off),), tuple(first)), When((self._tile_is("ne", 0, off),), tuple(later))]
 
     def _by_tile(self, off: int, make: Callable[[int, int], list[Instruction]]) -> list[Instruction]:
         """`make(k, off)` for the K tile at hand, whose last may be narrower."""

@@ -99,18 +99,25 @@ class _Lowering:
             return
         largest = sorted((b for b in self.buffers if b.memory == "hbm"), key=lambda b: (-b.nbytes, b.name))[:5]
         lines = ", ".join(f"{b.name} {b.nbytes / 2**20:.1f} MiB" for b in largest)
-        raise DiagnosticError([
-            Diagnostic(
-                "E0402", f"does not fit: {plan.graph.name} needs {self.next_hbm / 2**30:.2f} GiB of HBM, the chip has "
-                f"{limit / 2**30:.2f} GiB (largest: {lines})",
-                help="choose smaller dims, a narrower dtype, or a chip with more memory (--set mem.hbm_gb=...)",
-            )
-        ])
+        raise DiagnosticError(
+            [
+                Diagnostic(
+                    "E0402",
+                    f"does not fit: {plan.graph.name} needs {self.next_hbm / 2**30:.2f} GiB of HBM, the chip has "
+                    f"{limit / 2**30:.2f} GiB (largest: {lines})",
+                    help="choose smaller dims, a narrower dtype, or a chip with more memory (--set mem.hbm_gb=...)",
+                )
+            ]
+        )
 
     # ---- steps ----
 
     def steps(
-        self, plan: Plan, homes: Mapping[int, Address], targets: Mapping[int, Address], depth: str,
+        self,
+        plan: Plan,
+        homes: Mapping[int, Address],
+        targets: Mapping[int, Address],
+        depth: str,
         ring: Ring | None = None,
     ) -> list[Instruction]:
         """The stream of `plan`'s steps; `targets` are the values whose places are already chosen."""
@@ -152,20 +159,31 @@ class _Lowering:
         for v in made:
             owner = joined.get(v, v)
             if owner in lives:
-                # A carried value lies in the two slots by turns: it enters in the first, and leaves in the last written.
+                # A carried value has two slots that take turns: it enters in the first and leaves in the last written.
                 slot = turns.get(v, 0) % 2 * _slot_bytes(plan.graph.types[v])
                 where[v] = Address(addresses[owner] + slot)
         for owner, life in lives.items():
             t = plan.graph.types[owner]
             self.buffers.append(
-                Buffer(f"{plan.graph.name}.%{owner}", "hbm", "temp", addresses[owner], life.nbytes, t, life.first, life.last)
+                Buffer(
+                    f"{plan.graph.name}.%{owner}",
+                    "hbm",
+                    "temp",
+                    addresses[owner],
+                    life.nbytes,
+                    t,
+                    life.first,
+                    life.last,
+                )
             )
         for s in plan.steps:
             if isinstance(s, Alias):
                 where[s.output] = where[s.source]
         return where
 
-    def row(self, kernels: Sequence[Kernel], plan: Plan, where: Mapping[int, Address], ring: Ring | None) -> list[Instruction]:
+    def row(
+        self, kernels: Sequence[Kernel], plan: Plan, where: Mapping[int, Address], ring: Ring | None
+    ) -> list[Instruction]:
         """The stream of kernels that follow one another."""
         chosen = [(k, self.choice(k)) for k in kernels]
         ready = frozenset(n.out for n in (*plan.graph.inputs, *plan.graph.params))
@@ -179,12 +197,15 @@ class _Lowering:
         found = choose(k.body, self.chip)
         if isinstance(found, Choice):
             return found
-        raise DiagnosticError([
-            Diagnostic(
-                "E0401", f"does not fit: kernel {k.name} ({k.source or 'no source'}): {found.detail}",
-                help="choose smaller dims or a chip with more VMEM (--set mem.vmem_mib=...)",
-            )
-        ])
+        raise DiagnosticError(
+            [
+                Diagnostic(
+                    "E0401",
+                    f"does not fit: kernel {k.name} ({k.source or 'no source'}): {found.detail}",
+                    help="choose smaller dims or a chip with more VMEM (--set mem.vmem_mib=...)",
+                )
+            ]
+        )
 
     def copy_block(self, source: Address, to: Address, t: TensorType, what: str) -> KernelBlock:
         """A copy from HBM to HBM."""
@@ -213,7 +234,9 @@ class _Lowering:
             where[v] + Address(0, (Term(var, _element_bytes(plan.graph.types[v])),))
             for v in s.inputs[s.carry : s.carry + s.xs]
         ]
-        homes |= dict(zip(inputs[1 + s.carry :], [*elements, *(where[v] for v in s.inputs[s.carry + s.xs :])], strict=True))
+        homes |= dict(
+            zip(inputs[1 + s.carry :], [*elements, *(where[v] for v in s.inputs[s.carry + s.xs :])], strict=True)
+        )
         ys = [where[v] + Address(0, (Term(var, _element_bytes(plan.graph.types[v])),)) for v in s.outputs[s.carry :]]
         targets, early, late = self.loop_outputs(s, inputs, left, ys)
         ring = Ring(var, s.n, frozenset(inputs[1 + s.carry :]))
@@ -272,8 +295,10 @@ def _turns(plan: Plan) -> dict[int, int]:
     """Loop results whose carried values take turns, with the number of turns."""
     return {
         v: s.n
-        for s in plan.steps if isinstance(s, LoopStep)
-        for v, turn in zip(s.outputs, in_turns(s), strict=False) if turn
+        for s in plan.steps
+        if isinstance(s, LoopStep)
+        for v, turn in zip(s.outputs, in_turns(s), strict=False)
+        if turn
     }
 
 

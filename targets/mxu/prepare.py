@@ -13,6 +13,7 @@ from functools import lru_cache
 from math import prod
 
 from ...compiler.graph import Builder, Graph, Node, expand, live
+from ...compiler.graph.dtypes import I32, int_range
 from ...compiler.graph.ops.movement import ints
 from .strided import Box, dense, view_of
 
@@ -44,10 +45,7 @@ def prepare(body: Graph) -> Prepared:
     names: dict[int, int] = {}
     for n in whole.nodes:
         names.update(zip(n.outs, _node(b, n, [names[a] for a in n.args], whole), strict=True))
-    outputs = [names[v] for v in whole.outputs]
-    inputs = {names[n.out] for n in whole.inputs}
-    outputs = [b.one("reshape", v, shape=b.types[v].shape) if v in inputs else v for v in outputs]
-    return _sliced_inputs(live(b.finish(outputs, whole.output_names)))
+    return _sliced_inputs(live(b.finish([names[v] for v in whole.outputs], whole.output_names)))
 
 
 def _sliced_inputs(graph: Graph) -> Prepared:
@@ -56,7 +54,8 @@ def _sliced_inputs(graph: Graph) -> Prepared:
     names: dict[int, int] = {}
     origins: list[Origin] = []
     split = {
-        n.out: i for i, n in enumerate(graph.inputs)
+        n.out: i
+        for i, n in enumerate(graph.inputs)
         if graph.users[n.out] and all(u.op == "slice" for u in graph.users[n.out]) and n.out not in graph.outputs
     }
     for i, n in enumerate(graph.inputs):
@@ -72,15 +71,29 @@ def _sliced_inputs(graph: Graph) -> Prepared:
             origins.append(Origin(split[n.args[0]], box))
         elif n.op != "input":
             names.update(zip(n.outs, b.copy(n, [names[a] for a in n.args]), strict=True))
-    return Prepared(b.finish([names[v] for v in graph.outputs], graph.output_names), tuple(origins))
+    inputs = {n.outs[0] for n in b.nodes if n.op == "input"}
+    outputs = [names[v] for v in graph.outputs]
+    outputs = [b.one("reshape", v, shape=b.types[v].shape) if v in inputs else v for v in outputs]
+    return Prepared(b.finish(outputs, graph.output_names), tuple(origins))
 
 
 def _node(b: Builder, n: Node, args: list[int], whole: Graph) -> tuple[int, ...]:
     if n.op == "conv":
         return (_conv(b, n, args[0], args[1], whole),)
+    if n.op == "take" and whole.types[n.args[1]].dtype != I32:
+        return (b.one("take", args[0], _row_numbers(b, n, args[1], whole), axis=n.attr("axis"), loc=n.loc),)
     if n.op == "matmul" and whole.types[n.args[0]].shape[-1] == 0:
         return (b.full(0, n.type.dtype, n.type.shape, loc=n.loc),)
     return b.copy(n, args)
+
+
+def _row_numbers(b: Builder, n: Node, index: int, g: Graph) -> int:
+    """The index of a `take` as i32, which is what row copies read; held to the table first, as the op's meaning is."""
+    axis, d, shape = n.attr("axis"), b.types[index].dtype, b.types[index].shape
+    assert isinstance(axis, int)
+    last = min(max(g.types[n.args[0]].shape[axis] - 1, 0), int_range(d)[1])
+    held = b.one("min", b.one("max", index, b.full(0, d, shape)), b.full(last, d, shape))
+    return b.one("convert", held, dtype=I32, loc=n.loc)
 
 
 def _conv(b: Builder, n: Node, x: int, w: int, g: Graph) -> int:
@@ -93,7 +106,8 @@ def _conv(b: Builder, n: Node, x: int, w: int, g: Graph) -> int:
     if wide == 0 or n.type.size == 0:
         return b.full(0, n.type.dtype, out, loc=n.loc)
     patches = _patches(b, n, x, taps, out[2:])  # [N, *out, C, taps]
-    rows, parts, per_out = out[0] * prod(out[2:]), [], out[1] // groups
+    rows, per_out = out[0] * prod(out[2:]), out[1] // groups
+    parts: list[int] = []
     for i in range(groups):
         lhs = b.one("reshape", _cut(b, patches, -2, i * per, per), shape=(rows, wide), loc=n.loc)
         rhs = b.one("reshape", _cut(b, w, 0, i * per_out, per_out), shape=(per_out, wide), loc=n.loc)
@@ -129,7 +143,8 @@ def _cut(b: Builder, x: int, axis: int, start: int, size: int) -> int:
     if size == shape[axis]:
         return x
     return b.one(
-        "slice", x,
+        "slice",
+        x,
         starts=tuple(start if i == axis else 0 for i in range(len(shape))),
         stops=tuple(start + size if i == axis else d for i, d in enumerate(shape)),
         steps=(1,) * len(shape),

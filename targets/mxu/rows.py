@@ -50,7 +50,10 @@ class _Member:
 
 
 def kernel_row(
-    kernels: Sequence[tuple[Kernel, Choice]], where: Mapping[int, Address], ready: frozenset[int], chip: Chip,
+    kernels: Sequence[tuple[Kernel, Choice]],
+    where: Mapping[int, Address],
+    ready: frozenset[int],
+    chip: Chip,
     ring: Ring | None,
 ) -> Row:
     """The stream of `kernels`, one after another; `ready` are the values that none of them makes."""
@@ -91,9 +94,7 @@ def _member(
     return _Member(k, code, tuple(i for e, i in split if e), tuple(i for e, i in split if not e))
 
 
-def _rooms(
-    kernels: Sequence[tuple[Kernel, Choice]], chip: Chip, ring: Ring | None
-) -> tuple[list[Room], bool]:
+def _rooms(kernels: Sequence[tuple[Kernel, Choice]], chip: Chip, ring: Ring | None) -> tuple[list[Room], bool]:
     """A room for each kernel, and whether the ring is closed: the last kernel keeps out of the first one's."""
     half, total = vmem_half(chip), chip.mem.vmem_bytes
     rooms = [Room(0 if c.solo else i % 2 * half, i % 2 * SEMAPHORES_PER_KERNEL) for i, (_, c) in enumerate(kernels)]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from ...compiler.graph import Builder, Graph, Node, TensorType
-from ...compiler.graph.dtypes import BF16, F32
+from ...compiler.graph.dtypes import BF16, F32, I32
 from ...compiler.graph.ops.movement import ints
 from .numerics import parts_of, passes, split_body
 from .strided import Box, element_bytes, padded, reshaped, view_of
@@ -88,8 +88,12 @@ _VIEWS = ("reshape", "transpose", "slice", "broadcast")
 def is_gather(body: Graph, node: Node) -> bool:
     """A take of whole rows of a table that is a kernel input: done by DMA, row by row."""
     return (
-        node.op == "take" and node.attr("axis") == 0 and body.producers[node.args[0]].op == "input"
-        and node.type.size > 0 and body.types[node.args[0]].rank > 0
+        node.op == "take"
+        and node.attr("axis") == 0
+        and body.producers[node.args[0]].op == "input"
+        and body.types[node.args[1]].dtype == I32
+        and node.type.size > 0
+        and body.types[node.args[0]].rank > 0
     )
 
 
@@ -126,7 +130,7 @@ def stages(body: Graph, periods: Mapping[int, int]) -> tuple[Stage, ...]:
 
 
 def _kind(s: _State, n: Node) -> str:
-    if n.out in s.forced:
+    if n.outs[0] in s.forced:
         return "vector"
     if n.op == "input" or n.op in _LEAVES:
         return "input" if n.op == "input" else "leaf"
@@ -215,7 +219,7 @@ def _resolve(s: _State, v: int) -> tuple[int, Box] | None:
 
 
 def _sink(s: _State) -> None:
-    first_use: dict[int, int] = {v: 0 for v in s.body.outputs}
+    first_use: dict[int, int] = dict.fromkeys(s.body.outputs, 0)
     for left, right in s.operands.values():
         first_use.update(dict.fromkeys((k.value for k in (*left.keys, *right.keys)), 0))
     for n in reversed(s.body.nodes):
@@ -292,7 +296,7 @@ def _schedule(s: _State) -> tuple[Stage, ...]:
 
     for v in s.body.outputs:
         node = s.body.producers[v]
-        if not ((_kind(s, node) == "matmul" or v in s.viewed) and node.type.dtype == F32):
+        if not ((_kind(s, node) == "matmul" or v in s.viewed) and s.body.types[v].dtype == F32):
             need(Key(v, "tile"))
     heavy = [n for n in s.body.nodes if _kind(s, n) in ("matmul", "gather")]
     top = max((s.level[n.out] for n in heavy), default=0)
@@ -333,12 +337,11 @@ def _vector(s: _State, keys: tuple[Key, ...], level: int, period: int) -> Stage:
     names: dict[int, int] = {}
     reads: list[Key] = []
     for n in s.body.nodes:
-        if n.outs[0] not in inside:
+        known = [v for v in n.outs if v in inside]
+        if any(inside[v] == "make" for v in known):
+            names.update(zip(n.outs, b.copy(n, [names[a] for a in n.args]), strict=True))
             continue
-        if n.outs[0] in inside and inside[n.outs[0]] == "read":
-            names[n.out] = _read(s, b, n, reads)
-            continue
-        names.update(zip(n.outs, b.copy(n, [names[a] for a in n.args]), strict=True))
+        names.update((v, _read(s, b, n, v, reads)) for v in known)
     results: list[int] = []
     split: dict[tuple[int, int], tuple[int, ...]] = {}
     for key in keys:
@@ -360,26 +363,24 @@ def _inside(s: _State, wanted: list[int], level: int, period: int) -> dict[int, 
     while todo:
         v = todo.pop()
         node = s.body.producers[v]
-        if node.outs[0] in found:
+        if v in found:
             continue
         kind = _kind(s, node)
         here = kind == "vector" and s.level[v] == level and s.periods[v] == period
         if v not in s.viewed and (kind in ("leaf", "view") or here):
-            found[node.outs[0]] = "make"
+            found[v] = "make"
             todo += node.args
         else:
-            found[node.outs[0]] = "read"
+            found[v] = "read"
     return found
 
 
-def _read(s: _State, b: Builder, n: Node, reads: list[Key]) -> int:
-    """An input of the vector body for `n`'s value; the sums of a matrix product are rounded on the way in."""
-    t = n.type
-    if _kind(s, n) != "matmul" and n.out not in s.viewed:
-        reads.append(Key(n.out, "tile"))
+def _read(s: _State, b: Builder, n: Node, v: int, reads: list[Key]) -> int:
+    """An input of the vector body for `n`'s value `v`; the sums of a matrix product are rounded on the way in."""
+    t = s.body.types[v]
+    if _kind(s, n) != "matmul" and v not in s.viewed:
+        reads.append(Key(v, "tile"))
         return b.input(f"r{len(reads) - 1}", t)
-    reads.append(Key(n.out, "acc"))
+    reads.append(Key(v, "acc"))
     x = b.input(f"r{len(reads) - 1}", t.with_dtype(F32))
     return x if t.dtype == F32 else b.one("convert", x, dtype=t.dtype, loc=n.loc)
-
-

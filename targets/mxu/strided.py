@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 from ...compiler.graph import DType, Node
@@ -125,7 +126,7 @@ def reshaped(box: Box, shape: tuple[int, ...]) -> Box | None:
     strides = [0] * len(shape)
     for old, new in reshape_groups(box.shape, shape):
         wide = [i for i in old if box.shape[i] != 1]
-        if any(box.strides[i] != box.strides[j] * box.shape[j] for i, j in zip(wide, wide[1:], strict=False)):
+        if any(box.strides[i] != box.strides[j] * box.shape[j] for i, j in pairwise(wide)):
             return None
         step = box.strides[wide[-1]] if wide else 0
         for j in reversed(new):

@@ -97,7 +97,9 @@ class MxuMachine:
         unit = max(sorted(seconds), key=lambda u: seconds[u])
         figures = ", ".join(chips.UNIT_FIGURES.get(unit, ())[:2])
         share = seconds[unit] / (sum(seconds.values()) or 1.0)
-        return f"`{key}` does not bind: {unit} limits {share:.0%} of the time" + (f" (see {figures})" if figures else "")
+        return f"`{key}` does not bind: {unit} limits {share:.0%} of the time" + (
+            f" (see {figures})" if figures else ""
+        )
 
     def about(self) -> Mapping[str, object]:
         f = self.file

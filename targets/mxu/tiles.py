@@ -38,11 +38,10 @@ def form(body: Graph) -> Form:
     prepared = prepare(body)
     ready = prepared.body
     cuts = tiling(ready)
-    ranks = {v: ready.types[v].rank for v in ready.outputs}
-    shared = [cuts.carried(v, r) for v, r in ranks.items()]
-    common = frozenset.intersection(*shared) if shared else frozenset[int]()
+    shared = [cuts.carried(v, ready.types[v].rank) for v in dict.fromkeys(ready.outputs)]
+    common = [c.index for c in cuts.classes if c.cut and all(c.index in carried for carried in shared)]
     origins = dict(zip((n.out for n in ready.inputs), prepared.origins, strict=True))
-    return Form(ready, origins, cuts, tuple(c.index for c in cuts.classes if c.cut and c.index in common))
+    return Form(ready, origins, cuts, tuple(common))
 
 
 @dataclass(frozen=True, slots=True)

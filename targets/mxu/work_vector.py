@@ -348,7 +348,7 @@ def _slice(b: _Body, node: Node, args: list[_Value]) -> None:
     if x.layout == "col":
         starts, steps = (*starts, 0), (*steps, 1)
     units = (b.chip.vpu.sublanes, b.chip.vpu.lanes)
-    off = sum(s % u != 0 or t != 1 for s, t, u in zip(starts[-2:], steps[-2:], units[-len(starts[-2:]) :], strict=True))  # pyright: ignore
+    off = sum(s % u != 0 or t != 1 for s, t, u in zip(starts[-2:], steps[-2:], units[2 - len(starts[-2:]) :], strict=True))  # pyright: ignore
     if not off:
         _alias(b, node, x, x.layout, x.level)
         return
@@ -381,7 +381,7 @@ def _pad(b: _Body, node: Node, args: list[_Value]) -> None:
     made = b.put(node, level=level)
     b.alu += b.count(made)
     units = (b.chip.vpu.sublanes, b.chip.vpu.lanes)
-    if any(n % u for n, u in zip(low[-2:], units[-len(low[-2:]) :], strict=True)):  # pyright: ignore
+    if any(n % u for n, u in zip(low[-2:], units[2 - len(low[-2:]) :], strict=True)):  # pyright: ignore
         b.rotate(b.count(made))
 
 

@@ -44,7 +44,9 @@ def _tools(folder: Path) -> Path:
     """A folder with a `tdslc` that is this project's."""
     folder.mkdir()
     script = folder / "tdslc"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from tdslc.cli import main; main()" "$@"\n', encoding="utf-8")
+    script.write_text(
+        f'#!/bin/sh\nexec {sys.executable} -c "from tdslc.cli import main; main()" "$@"\n', encoding="utf-8"
+    )
     script.chmod(0o755)
     return folder
 

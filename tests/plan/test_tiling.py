@@ -25,7 +25,10 @@ def _cut(graph: Graph, cuts: Tiling, value: int, array: NDArray, cls: int, start
 def _tile_agrees(graph: Graph, cuts: Tiling, cls: int, start: int, length: int, values: Mapping[str, NDArray]) -> None:
     small = retile(graph, cuts, {cls: length})
     assert verify(small) == []
-    given = {str(n.attr("name")): _cut(graph, cuts, n.out, values[str(n.attr("name"))], cls, start, length) for n in graph.inputs}
+    given = {
+        str(n.attr("name")): _cut(graph, cuts, n.out, values[str(n.attr("name"))], cls, start, length)
+        for n in graph.inputs
+    }
     whole = evaluate(graph, values)
     for v, full, part in zip(graph.outputs, whole, evaluate(small, given), strict=True):
         wanted = _cut(graph, cuts, v, full, cls, start, length)

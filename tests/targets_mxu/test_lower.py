@@ -6,7 +6,6 @@ from math import prod
 
 import pytest
 from bodies import BODIES, matmul_bias_gelu, random_inputs, same_bits
-
 from tdslc.compiler.graph import Graph, evaluate
 from tdslc.compiler.graph.dtypes import BF16, F32
 from tdslc.compiler.plan.target import Kernel, Plan

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 from bodies import random_inputs, row, same_bits
-
 from tdslc.compiler.graph import Builder, Graph, TensorType, evaluate, verify
 from tdslc.compiler.graph.dtypes import BF16, I32
 from tdslc.compiler.plan.fuse import plan

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tdslc.targets.wse.chip import load, machine_names
-from tdslc.targets.wse.csl.program import symbols_of
+from tdslc.targets.wse.csl.program import compile_region, symbols_of
 from tdslc.targets.wse.csl.text import show
 from tdslc.targets.wse.csl.world import library_names
 from wse_case import compiled, one_pe, told
@@ -223,3 +223,15 @@ def test_machines_differ_where_the_documents_say() -> None:
     assert all(
         load(name).kind(key) in ("doc", "measured", "guess") for name in machine_names() for key in load(name).figures
     )
+
+
+def test_a_code_region_needs_no_layout(tmp_path: Path) -> None:
+    path = tmp_path / "region.csl"
+    path.write_text(
+        "param size: u16;\nexport var data = @zeros([size]f32);\nconst id = @get_local_task_id(8);\n"
+        "task main() void { data[0] = 1.0; }\ncomptime { @bind_local_task(main, id); @activate(id); }\n"
+    )
+    (made,) = compile_region(str(path), load("wse2").value.front_end, 3, 2, {"size": 4})
+    assert (made.x.tolist(), made.y.tolist()) == ([0, 1, 2, 0, 1, 2], [0, 0, 0, 1, 1, 1])
+    assert list(made.exports) == ["data"] and made.active == (8,)
+    assert made.memory.used_bytes == 16

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from .scope import Scope
 
 
+# A float tensor of more elements is a weight, on whose values a build does not depend; an integer one, if it has more
+# than the second number. Fewer are what exporters write shapes, scales and epsilons with.
+_FEW_FLOATS, _FEW_INTS = 8, 4096
+
+
 class Refused(Exception):
     """A node that cannot be imported; the importer adds which one."""
 
@@ -40,6 +45,15 @@ class Value:
     type: TensorType
     array: NDArray | None = field(default=None, repr=False)
     weight: bool = False
+
+
+def known_value(name: str, array: NDArray, folded: bool = False) -> Value:
+    """An array as a Value; a weight when it is large. What was computed here is one only beyond `_FEW_INTS` elements."""
+    d = from_numpy(array.dtype)
+    assert d is not None, f"{name} is of {array.dtype}"
+    most = _FEW_FLOATS if d.is_float and not folded else _FEW_INTS
+    weight = array.size > most and not (folded and splat(array) is not None)
+    return Value(name, TensorType(d, tuple(map(int, array.shape))), array, weight)
 
 
 class Emitter:
@@ -242,6 +256,12 @@ class Call:
         d = dtype_of(number)
         if d is None:
             self.refuse(f"{dtype_name(number)} is a data type that tdslc does not have", code="E1105")
+        return d
+
+    def to_dtype_of(self, array: NDArray) -> DType:
+        """The dtype of an array."""
+        d = from_numpy(array.dtype)
+        assert d is not None
         return d
 
     # ---- emitting ----

@@ -19,7 +19,7 @@ from ...graph.dtypes import from_numpy
 from ...source import Diagnostic, DiagnosticError, did_you_mean
 from ..names import identifier
 from . import functions, table
-from .call import Call, Emitter, Params, Refused, Value, splat
+from .call import Call, Emitter, Params, Refused, Value, known_value
 from .order import ordered, title
 from .protos import domain_of, free_names, parse_model, subgraphs
 from .read import read_bytes
@@ -30,9 +30,6 @@ from .tensors import MAX_ELEMENTS, Unreadable, array_of, dtype_name, dtype_of
 LOWEST_OPSET, HIGHEST_OPSET = 6, 28
 MAX_RANK = 32
 
-# A float tensor of more elements is a weight, on whose values a build does not depend; an integer one, if it has more
-# than the second number. Fewer are what exporters write shapes, scales and epsilons with.
-_FEW_FLOATS, _FEW_INTS = 8, 4096
 # Nodes that would make more elements are left for the graph. 16 MiB of f32.
 _FOLD_ELEMENTS = 1 << 22
 
@@ -347,15 +344,6 @@ class _Import:
             said = f"{self.file}: {what} makes `{v.name}`, which is {v.type}, but the model states [{shown}]"
             help = "a `--dim` that the model was not exported for, or a file that was edited"
             self.session.tell(Diagnostic("E1110", said, help=help))
-
-
-def known_value(name: str, array: NDArray, folded: bool = False) -> Value:
-    """An array as a Value; a weight when it is large. What was computed here is one only beyond `_FEW_INTS` elements."""
-    d = from_numpy(array.dtype)
-    assert d is not None, f"{name} is of {array.dtype}"
-    most = _FEW_FLOATS if d.is_float and not folded else _FEW_INTS
-    weight = array.size > most and not (folded and splat(array) is not None)
-    return Value(name, TensorType(d, tuple(map(int, array.shape))), array, weight)
 
 
 def _several(results: Any) -> list[Any]:

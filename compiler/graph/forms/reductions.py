@@ -222,8 +222,9 @@ def avg_pool(
     own, rank = b.types[x].dtype, len(window)
     more = tuple(extra_high or (0,) * rank)
     wide = convert(b, x, F32) if own.bits < 32 else x
-    attrs: dict[str, Attr] = {"window": tuple(window), "strides": tuple(strides), "dilations": tuple(dilations), "low": tuple(low)}
-    attrs |= {"op": "sum", "high": tuple(h + e for h, e in zip(high, more, strict=True))}
+    reach = tuple(h + e for h, e in zip(high, more, strict=True))
+    attrs: dict[str, Attr] = {"op": "sum", "window": tuple(window), "strides": tuple(strides), "low": tuple(low)}
+    attrs |= {"high": reach, "dilations": tuple(dilations)}
     (total,) = b.add("reduce_window", (wide,), attrs)
     out, counts = b.types[total].shape, list[NDArray]()
     for i in range(rank):

@@ -8,7 +8,6 @@ set and x rem 0 = x (as StableHLO's reference interpreter has them).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -72,11 +71,11 @@ def through_f64(fn: Callable[..., Any]) -> Eval:
     return run
 
 
-_ERF_OF_EACH = np.frompyfunc(math.erf, 1, 1)
-
-
 def _erf(x: NDArray) -> NDArray:
-    return np.asarray(_ERF_OF_EACH(x), dtype=np.float64)
+    # Loaded at the first use: most commands never evaluate anything.
+    from scipy.special import erf  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
+    return np.asarray(erf(x), dtype=np.float64)
 
 
 def _sign(x: NDArray) -> NDArray:

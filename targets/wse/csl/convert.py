@@ -59,8 +59,6 @@ def _refuse(value: Value, type: t.Type, span: Span, what: str) -> NoReturn:
 def _coerced(value: Value, type: t.Type, span: Span) -> Value | None:
     if value.type == type or type == t.ANYTYPE:
         return value
-    if isinstance(value, Known) and value.type == t.UNDEFINED:
-        return Known(type, None)
     if t.is_number(value.type) and t.is_number(type):
         if isinstance(value, Known):
             return coerced(value, type)

@@ -447,7 +447,7 @@ def _map(use: Use, args: list[Arg]) -> Value:
         )
     if not any(a.type in t.DSDS or a.type in t.DSRS for a in (*inputs, *rest)):
         fail("E1010", "no argument of @map is a DSD or DSR", use.span)
-    target = instance_of(fn, bound, result, use.frame.world)
+    target = instance_of(fn, bound, result, use.frame, use.span)
     codes = [
         to_code(v if a.type not in t.DSDS | t.DSRS else a.value, a.span)
         for (_, v, _), a in zip(bound, inputs, strict=True)

@@ -5,12 +5,13 @@ One rule for both: an operation on known values is done now, on others it become
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from ....compiler.source import DiagnosticError, Note, Span, did_you_mean
+from ....compiler.source import Diagnostic, DiagnosticError, Note, Span, did_you_mean
 from . import code as c
 from . import numbers
 from . import syntax as s
@@ -504,6 +505,10 @@ def call_function(fn: FnValue, args: list[tuple[Value, Span]], f: Frame, span: S
     return _later(fn, bound, result, f, span)
 
 
+def _run(fn: FnValue, inner: Frame) -> None:
+    inner.world.hooks.run(fn.decl.body, inner)
+
+
 def _now(fn: FnValue, inner: Frame, result: t.Type, span: Span, args: list[tuple[Value, Span]]) -> Value:
     world = inner.world
     inner.result, inner.out = result, None
@@ -511,7 +516,7 @@ def _now(fn: FnValue, inner: Frame, result: t.Type, span: Span, args: list[tuple
         fail("E1017", f"calls nest more than {MAX_CALLS} deep when compiling", span)
     world.depth += 1
     try:
-        world.hooks.run(fn.decl.body, inner)
+        _traced(lambda: _run(fn, inner), fn, (span,))
     finally:
         world.depth -= 1
     if inner.returned is None and result != t.VOID:
@@ -525,13 +530,16 @@ def _now(fn: FnValue, inner: Frame, result: t.Type, span: Span, args: list[tuple
 
 
 def _later(fn: FnValue, bound: list[tuple[s.Formal, Value, bool]], result: t.Type, f: Frame, span: Span) -> Value:
-    target = instance_of(fn, bound, result, f.world)
+    target = instance_of(fn, bound, result, f, span)
     codes = tuple(to_code(value, span) for _, value, fixed in bound if not fixed)
     return _result(Unknown(result, c.Call(result, target, codes, span)), f, span)
 
 
-def instance_of(fn: FnValue, bound: list[tuple[s.Formal, Value, bool]], result: t.Type, world: Any) -> c.Instance:
+def instance_of(
+    fn: FnValue, bound: list[tuple[s.Formal, Value, bool]], result: t.Type, f: Frame, span: Span
+) -> c.Instance:
     """The instance of `fn` for these comptime arguments and types; its body is built later, once."""
+    world = f.world
     key = (id(fn.module), fn.decl.name, tuple(_frozen(v) if fixed else v.type for _, v, fixed in bound))
     if key in world.instances:
         return world.instances[key]
@@ -547,8 +555,24 @@ def instance_of(fn: FnValue, bound: list[tuple[s.Formal, Value, bool]], result: 
             frame.scope.names[formal.name] = Bound(
                 formal.name, Unknown(local.type, c.Local(local.type, local.slot)), fn.module.span(formal.at)
             )
-    world.pending.append(lambda: build(fn, frame, made))
+    frame.callers = (*f.callers, span) if f.module.is_library else (span,)
+    world.pending.append(lambda: _traced(lambda: build(fn, frame, made), fn, frame.callers))
     return made
+
+
+def _traced(act: Callable[[], None], fn: FnValue, callers: tuple[Span, ...]) -> None:
+    """What goes wrong inside a library is also told where the library is called."""
+    try:
+        act()
+    except DiagnosticError as error:
+        if not fn.module.is_library:
+            raise
+        raise DiagnosticError([_from(d, callers) for d in error.diagnostics]) from None
+
+
+def _from(d: Diagnostic, callers: tuple[Span, ...]) -> Diagnostic:
+    notes = [Note("called from here", span) for span in reversed(callers)]
+    return replace(d, notes=(*d.notes, *(n for n in notes if n not in d.notes)))
 
 
 def build(fn: FnValue, frame: Frame, made: c.Instance) -> None:
@@ -568,7 +592,7 @@ def entry_instance(value: Known, f: Frame, span: Span) -> c.Instance:
         if param is None or t.comptime_only(param) or formal.comptime:
             fail("E1010", f"parameter `{formal.name}` of `{fn.decl.name}` must be of a type that a PE can hold", span)
         bound.append((formal, Unknown(param, c.Local(param, 0)), False))
-    return instance_of(fn, bound, type.result, f.world)
+    return instance_of(fn, bound, type.result, f, span)
 
 
 def _frozen(value: Value) -> Any:

@@ -258,7 +258,7 @@ def _field(ref: Ref, name: str, f: Frame, span: Span, name_span: Span) -> Ref:
                 help=f"its fields are {', '.join(fields)}",
             )
         return replace(ref, type=fields[name], offset=plus(ref.offset, t.struct_offsets(ref.type)[name]), span=span)
-    if isinstance(ref, CellSpot):
+    if isinstance(ref, CellSpot) and (ref.type == t.ANON or isinstance(ref.type, t.Struct)):
         inner = load(ref, f, span)
         from .expressions import member_of
 

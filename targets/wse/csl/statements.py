@@ -167,6 +167,10 @@ def _initial(decl: s.Variable, f: Frame) -> Value:
             fail("E1013", f"`{decl.name}` needs a type or a value", f.span(decl.name_at))
         return Known(type, None)
     value = evaluate(decl.value, f)
+    if value.type == t.UNDEFINED:
+        if not decl.mutable or type is None:
+            fail("E1015", f"`{decl.name}` gets no value", f.span(decl.name_at), help="`undefined` is for variables with a type")
+        return Known(type, None)
     if isinstance(decl.value, s.StructType | s.EnumType) and isinstance(value, Known):
         return Known(t.TYPE, replace(value.data, name=value.data.name.rpartition("#")[0] + "#" + decl.name))
     return value if type is None else coerce(value, type, f.span(decl.value.at), f"`{decl.name}`")
@@ -176,8 +180,6 @@ def _variable(decl: s.Variable, f: Frame) -> None:
     span = f.span(decl.name_at)
     _check_new(decl, f, span)
     value = _initial(decl, f)
-    if value.type == t.UNDEFINED:
-        fail("E1013", f"`{decl.name}` needs a type", span)
     if not decl.mutable:
         f.scope.names[decl.name] = Bound(decl.name, hold(decl.name, value, f, span), span)
     elif f.out is None:

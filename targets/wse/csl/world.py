@@ -225,6 +225,8 @@ class Frame:
     # The loops around, innermost last: how many branches were open at its start for one that is unrolled, else None.
     loops: list[int | None] = field(default_factory=list[int | None])
     branches: int = 0
+    # Where the function being built was called from, innermost last: as far as calls of libraries go.
+    callers: tuple[Span, ...] = ()
 
     def span(self, at: s.At) -> Span:
         return self.module.text.file.span(*at)

@@ -1,0 +1,71 @@
+"""Comparisons, booleans, choices, tests on floats and conversions."""
+
+from __future__ import annotations
+
+from ....graph import DType, forms
+from ....graph.dtypes import BOOL
+from ..call import Call, Value
+from ..table import handles
+from .arithmetic import operands
+
+_TWO = {
+    "And": "and", "Or": "or", "Xor": "xor", "Equal": "eq", "Less": "lt", "Greater": "gt", "LessOrEqual": "le",
+    "GreaterOrEqual": "ge",
+}  # fmt: skip
+
+
+@handles(*_TWO)
+def compare(n: Call) -> int:
+    """A row of two operands with a bool result."""
+    return n.b.one(_TWO[n.op], *operands(n))
+
+
+@handles("Where")
+def where(n: Call) -> int:
+    """x where the condition holds, else y."""
+    return n.b.one("select", *n.spread(0, 1, 2))
+
+
+@handles("IsNaN")
+def is_nan(n: Call) -> int:
+    """Whether each element is NaN."""
+    return forms.is_nan(n.b, n.x())
+
+
+@handles("IsInf")
+def is_inf(n: Call) -> int:
+    """Whether each element is an infinity of the signs asked for."""
+    return forms.is_inf(n.b, n.x(), bool(n.attr("detect_positive", 1)), bool(n.attr("detect_negative", 1)))
+
+
+@handles("Cast")
+def cast(n: Call) -> int | Value:
+    """The operand at another dtype; conversions to floats of 8 bits saturate unless told not to."""
+    to = n.attr("to")
+    if isinstance(to, str):  # a name before opset 6
+        n.refuse("`to` is a string, as before opset 6")
+    return _cast(n, n.to_dtype(n.need("to")))
+
+
+@handles("CastLike")
+def cast_like(n: Call) -> int | Value:
+    """The first operand at the dtype of the second."""
+    return _cast(n, n.dtype(1))
+
+
+def _cast(n: Call, to: DType) -> int | Value:
+    if to == n.dtype():
+        return n.value(0)
+    x = n.x()
+    if to == BOOL:
+        return n.b.one("convert", x, dtype=BOOL)
+    return forms.convert(n.b, x, to, saturate=to.is_float and to.bits == 8 and bool(n.attr("saturate", 1)))
+
+
+@handles("BitCast")
+def bit_cast(n: Call) -> int:
+    """The bits as another dtype of the same width."""
+    to = n.to_dtype(n.need("to"))
+    if BOOL in (to, n.dtype()) and to != n.dtype():
+        n.refuse(f"the bits of {n.dtype()} are none of {to}: bool has one bit")
+    return n.b.one("bitcast_convert", n.x(), dtype=to)
