@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -98,18 +98,25 @@ def load_model(
 def check_file(path: str | os.PathLike[str]) -> list[Diagnostic]:
     """Everything wrong with the file at `path`: its declarations, and each of its models at default dims."""
     found: dict[tuple[str, str, Span | None], Diagnostic] = {}
+    load = _Load(os.fspath(path), {}, {})
     names: list[str] = []
-    try:
-        load = _Load(os.fspath(path), {}, {})
+
+    def checked(check: Callable[[], object]) -> None:
+        try:
+            check()
+        except DiagnosticError as error:
+            found.update({(d.code, d.message, d.span): d for d in error.diagnostics})
+
+    def declarations() -> None:
         with load.gathering():
-            names = [m.name for m in load.main().models]
+            names.extend(m.name for m in load.main().models)
             load.check_names()
         load.raise_errors()
-        for name in names:
-            load_model(path, model=name)
-    except DiagnosticError as error:
-        found |= {(d.code, d.message, d.span): d for d in error.diagnostics}
-    return list(found.values())
+
+    checked(declarations)
+    for name in names:
+        checked(partial(load_model, path, model=name))
+    return _in_order(list(found.values()))
 
 
 @cache

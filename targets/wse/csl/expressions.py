@@ -60,6 +60,9 @@ def evaluate(e: s.Expr, f: Frame) -> Value:
 
 
 def _comptime(f: Frame) -> Frame:
+    """The same place in the program, evaluated now."""
+    if f.out is None:
+        return f
     inner = f.inner()
     inner.out = None
     return inner

@@ -14,9 +14,9 @@ from . import types as t
 from .builtins import Arg, Use, operation, register, string_arg, struct_arg, type_arg
 from .convert import coerce, known
 from .expressions import entry_instance
-from .numbers import shown
+from .numbers import bounds, shown
 from .routes import check_fields, choice, read_config
-from .values import NOTHING, Address, Known, Symbol, Unknown, Value, by_lane, fail, uniform
+from .values import NOTHING, Address, Known, Symbol, Unknown, Value, fail, uniform
 from .world import Arch, Effect, FnValue
 
 # ---- making ids ----------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ def _id(name: str, type: t.Basic, what: str, bounds: Callable[[Arch], tuple[int,
 
 def check_range(data: Any, low: int, high: int, what: str, arch: Arch, span: Span) -> None:
     """An id (of every lane) within low..high, or E1030."""
-    lowest, highest = (int(data.min()), int(data.max())) if by_lane(data) else (data, data)
+    lowest, highest = bounds(data)
     if lowest < low or highest > high:
         fail("E1030", f"{what} {shown(data)} does not exist on {arch.name}", span, help=f"{what}s are {low} to {high}")
 
@@ -336,7 +336,7 @@ def _coordinates(use: Use, args: list[Arg]) -> tuple[Any, Any]:
         data = known(
             coerce(arg.value, t.I32, arg.span, f"the {axis} coordinate"), arg.span, f"the {axis} coordinate"
         ).data
-        lowest, highest = (int(data.min()), int(data.max())) if by_lane(data) else (data, data)
+        lowest, highest = bounds(data)
         if lowest < 0 or highest >= size:
             fail(
                 "E1035",

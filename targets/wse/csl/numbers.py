@@ -52,12 +52,17 @@ def known_peer(a: Known, b: Known) -> t.Type | None:
     return peer(a.type, b.type)
 
 
+def bounds(data: Any) -> tuple[int, int]:
+    """The least and the greatest of a known integer's lanes."""
+    return (int(data.min()), int(data.max())) if by_lane(data) else (data, data)
+
+
 def fits(data: Any, type: t.Int) -> bool:
     """Whether the integer (or all lanes of it) is a value of `type`."""
     if isinstance(data, Affine):
         return True
-    low, high = (int(np.min(data)), int(np.max(data))) if by_lane(data) and np.size(data) else (data, data)
-    return bool(type.low <= low and high <= type.high) if not by_lane(data) or np.size(data) else True
+    low, high = bounds(data)
+    return type.low <= low and high <= type.high
 
 
 def shown(data: Any) -> str:
@@ -160,7 +165,10 @@ def arithmetic(op: str, a: Known, b: Known, type: t.Type, span: Span) -> Known:
             fail("E1012", f"`{op}` is not defined for {t.show(type)}", span)
         with np.errstate(all="ignore"):
             return Known(type, rounded_float(_WHOLE[op](a.data, b.data), type))
-    return checked(_WHOLE[op](_wide(a.data), _wide(b.data)), type, span, f"{shown(a.data)} {op} {shown(b.data)}")
+    result = _WHOLE[op](_wide(a.data), _wide(b.data))
+    if isinstance(type, t.Int) and not fits(result, type):
+        checked(result, type, span, f"{shown(a.data)} {op} {shown(b.data)}")
+    return Known(type, result)
 
 
 def _wide(data: Any) -> Any:
@@ -180,7 +188,7 @@ def _divided(op: str, a: Any, b: Any, type: t.Type, span: Span) -> Any:
             fail("E1012", f"`%` is not defined for {t.show(type)}", span)
         with np.errstate(all="ignore"):
             return rounded_float(_float_quotient(a, b), type)
-    if np.any(np.asarray(b) == 0):
+    if 0 in b if by_lane(b) else b == 0:
         fail("E1014", "division by zero", span)
     if not by_lane(a) and not by_lane(b):
         quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
@@ -197,7 +205,7 @@ def _float_quotient(a: Any, b: Any) -> Any:
 
 def _shifted(op: str, a: Known, b: Known, type: t.Type, span: Span) -> Known:
     limit = type.bits if isinstance(type, t.Int) else _MAX_SHIFT
-    low, high = int(np.min(b.data)), int(np.max(b.data))
+    low, high = bounds(b.data)
     if low < 0 or high >= limit:
         fail("E1014", f"a shift by {shown(b.data)} of {t.show(type)}", span, help=f"shift by 0 to {limit - 1}")
     if op == ">>":

@@ -7,6 +7,7 @@ to a plain value.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from . import code as c
 from . import syntax as s
 from . import types as t
 from .convert import coerce, element, known, number, set_element, to_code
-from .numbers import arithmetic
+from .numbers import arithmetic, bounds
 from .values import Address, Affine, ArrayData, Cell, Dependent, Known, Symbol, Unknown, Value, by_lane, fail, uniform
 from .world import Bound, Frame, LocalVar
 
@@ -168,7 +169,7 @@ def indexed(ref: Ref, values: list[Value], spans: list[Span], f: Frame, span: Sp
     array = ref.type
     if len(values) != len(array.dims):
         fail("E1019", f"{len(values)} indices into {t.show(array)}, which has {len(array.dims)} dimensions", span)
-    strides = [int(np.prod(array.dims[k + 1 :], dtype=np.int64)) for k in range(len(array.dims))]
+    strides = [prod(array.dims[k + 1 :]) for k in range(len(array.dims))]
     offset: Any = 0
     terms: list[tuple[c.Code, int, int | None]] = []
     size = 0 if isinstance(ref, CellSpot | Known) else t.size_bytes(array.element)
@@ -206,7 +207,7 @@ def _tuple_item(ref: Known, values: list[Value], spans: list[Span], span: Span) 
 def _check_bounds(value: Known, dim: int, array: t.Array, span: Span) -> None:
     if isinstance(value.data, Affine) or dim < 0:
         return
-    low, high = (int(np.min(value.data)), int(np.max(value.data))) if by_lane(value.data) else (value.data, value.data)
+    low, high = bounds(value.data)
     if low < 0 or high >= dim:
         fail(
             "E1019",
@@ -301,7 +302,7 @@ def _constant_element(ref: Spot) -> Known | None:
         return None
     if isinstance(base.type, t.Array) and ref.type == base.type.element:
         index = ref.offset // t.size_bytes(ref.type)
-        low, high = (int(np.min(index)), int(np.max(index))) if by_lane(index) else (index, index)
+        low, high = bounds(index)
         return element(base.initial, index) if low >= 0 and high < base.type.count else None
     return base.initial if ref.type == base.type and not by_lane(ref.offset) and ref.offset == 0 else None
 

@@ -7,10 +7,10 @@ anything means.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias, cast
 
-from ....compiler.source import SourceFile
+from ....compiler.source import SourceFile, Span
 
 At: TypeAlias = tuple[int, int]
 
@@ -362,13 +362,22 @@ class ModuleText:
 
     file: SourceFile
     decls: tuple[Decl, ...]
+    # Spans once made: one text is evaluated for many classes of PEs.
+    _spans: dict[At, Span] = field(default_factory=dict[At, Span], repr=False, compare=False)
+
+    def span(self, at: At) -> Span:
+        """The place of a piece of syntax."""
+        made = self._spans.get(at)
+        if made is None:
+            made = self._spans[at] = self.file.span(*at)
+        return made
 
 
 def walk(node: Any) -> Iterator[Any]:
     """`node` and every piece of syntax in it."""
     yield node
-    for field in fields(node):
-        value: Any = getattr(node, field.name)
+    for part in fields(node):
+        value: Any = getattr(node, part.name)
         parts = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
         for inner in parts:
             if hasattr(inner, "at"):

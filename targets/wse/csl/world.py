@@ -183,7 +183,7 @@ class Module:
     busy: list[str] = field(default_factory=list[str])
 
     def span(self, at: s.At) -> Span:
-        return self.text.file.span(*at)
+        return self.text.span(at)
 
     def find(self, name: str) -> Entry | None:
         """The entry of `name`, evaluating its declaration on first use."""
@@ -229,7 +229,7 @@ class Frame:
     callers: tuple[Span, ...] = ()
 
     def span(self, at: s.At) -> Span:
-        return self.module.text.file.span(*at)
+        return self.module.text.span(at)
 
     def emit(self, step: Step, span: Span) -> None:
         """Add a step of what runs; E1016 where nothing does."""

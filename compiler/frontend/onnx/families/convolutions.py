@@ -1,0 +1,64 @@
+"""Convolutions of x[N, C, …] by w[O, C / group, …], and transposed ones."""
+
+from __future__ import annotations
+
+from ....graph import forms
+from ..call import Call
+from ..table import handles
+from .windows import geometry
+
+
+def _with_bias(n: Call, out: int, i: int) -> int:
+    if not n.has(i):
+        return out
+    shape = n.b.types[out].shape
+    return n.b.one("add", out, n.b.one("broadcast", n.x(i), shape=shape, dims=(1,)))
+
+
+@handles("Conv")
+def conv(n: Call) -> int:
+    """Cross-correlation with zero padding."""
+    taps = n.shape(1)[2:]
+    if "kernel_shape" in n.attrs and tuple(n.need("kernel_shape")) != tuple(taps):
+        n.refuse(f"its kernel_shape is {list(n.need('kernel_shape'))}, its weights are {n.type(1)}")
+    g = geometry(n, tuple(int(d) for d in taps))
+    if min((*g.low, *g.high), default=0) < 0:
+        n.refuse("its pads are negative")
+    out = n.b.one(
+        "conv", n.x(0), n.x(1), strides=g.strides, low=g.low, high=g.high, dilations=g.dilations,
+        groups=int(n.attr("group", 1)),
+    )  # fmt: skip
+    return _with_bias(n, out, 2)
+
+
+@handles("ConvTranspose")
+def conv_transpose(n: Call) -> int:
+    """The gradient of a convolution to its operand."""
+    taps = [int(d) for d in n.shape(1)[2:]]
+    rank = len(taps)
+    spatial = [int(d) for d in n.shape()[2:]]
+    strides, dilations = (tuple(n.attr(name, (1,) * rank)) for name in ("strides", "dilations"))
+    more = list(n.attr("output_padding", (0,) * rank))
+    pads = list(n.attr("pads", (0,) * (2 * rank)))
+    low, high = pads[:rank], pads[rank:]
+    way, wanted = n.attr("auto_pad", "NOTSET"), n.attr("output_shape")
+    if way == "VALID":
+        low, high = [0] * rank, [0] * rank
+    if wanted is None and way.startswith("SAME"):
+        wanted = [d * s for d, s in zip(spatial, strides, strict=True)]
+    for i in range(rank if wanted is not None else 0):
+        total = strides[i] * (spatial[i] - 1) + more[i] + (taps[i] - 1) * dilations[i] + 1 - wanted[-rank:][i]
+        half = int(total / 2)
+        low[i], high[i] = (half, total - half) if way == "SAME_UPPER" else (total - half, half)
+    groups = int(n.attr("group", 1))
+    out = forms.conv_transpose(n.b, n.x(0), n.x(1), strides, low, high, dilations, more, groups)
+    return _with_bias(n, out, 2)
+
+
+@handles("ConvInteger")
+def conv_integer(n: Call) -> int:
+    """A convolution of 8-bit integers less their zero points, in i32."""
+    g = geometry(n, tuple(int(d) for d in n.shape(1)[2:]))
+    return forms.conv_integer(
+        n.b, n.x(0), n.x(1), n.maybe(2), n.maybe(3), g.strides, g.low, g.high, g.dilations, int(n.attr("group", 1))
+    )
