@@ -60,7 +60,7 @@ def report(results: list[Result], parsed: tuple[int, int], seconds: bool) -> str
     lines = [
         "# Public CSL programs",
         "",
-        "Written by `bench/csl_conformance.py` from a clone of Cerebras/sdk-examples. *Checked* means: layout and comptime",
+        "Written by `bench/csl_conformance.py` from a clone of Cerebras/sdk-examples. *Checked*: layout and comptime",
         "code evaluated, everything that is reached type-checked. Programs are not yet run.",
         "",
         f"- {parsed[0]} of {parsed[1]} `.csl` files parse",

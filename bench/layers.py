@@ -39,7 +39,9 @@ def main() -> None:
                 wall, text[n] = build(n, Path(folder) / f"layers{n}")
                 seconds[n].append(wall)
     few, many = (statistics.median(seconds[n]) for n in DEPTHS)
-    print(f"{DEPTHS[0]} layers {few:.2f} s, {DEPTHS[1]} layers {many:.2f} s (medians of {runs}): ratio {many / few:.2f}")
+    print(
+        f"{DEPTHS[0]} layers {few:.2f} s, {DEPTHS[1]} layers {many:.2f} s (medians of {runs}): ratio {many / few:.2f}"
+    )
     print(f"program text {text[DEPTHS[0]]} and {text[DEPTHS[1]]} bytes: ratio {text[DEPTHS[1]] / text[DEPTHS[0]]:.3f}")
 
 

@@ -160,6 +160,7 @@ CODES: dict[str, Code] = {
     "E1040": Code("A layout is too large.", "Use a smaller rectangle."),
     "E1041": Code("The variables of a PE do not fit into its memory.", "Spread the data over more PEs."),
     "E1042": Code("A PE sends a color to a neighbour that never takes it.", "Give the neighbour a route from there."),
+    "E1043": Code("A color goes in a circle.", "Leave out one `.tx` of the circle."),
     "E1050": Code("A command line of cslc cannot be read.", "docs/csl.md lists the options."),
     # E11xx: models in other formats
     "E1101": Code("A package that reads the format is not installed.", "Install the extra that the message names."),

@@ -13,7 +13,7 @@ from ...compiler.plan.target import Bound
 from ...compiler.plan.traffic import compulsory_bytes, executions
 from .chip import Chip
 from .numerics import passes
-from .work_vector import op_class
+from .work_vector import op_slots
 
 
 def bound(graph: Graph, chip: Chip) -> Bound:
@@ -27,11 +27,11 @@ def bound(graph: Graph, chip: Chip) -> Bound:
                 cycles["mxu"] += times * work / 2 * _passes(inner, n) / _macs_per_cycle(inner, n, chip)
             elif "elementwise" in OPS[n.op].traits and n.args:
                 registers = n.types[0].size / (chip.vpu.lanes * chip.vpu.sublanes)
-                kind = op_class(n.op, inner.types[n.args[-1]].dtype)
+                alu, eup = op_slots(n.op, inner.types[n.args[-1]].dtype, chip)
                 if n.op != "convert":
                     packed = 2 if chip.vpu.native_bf16 and n.types[0].dtype.bits <= 16 else 1
-                    cycles["valu"] += times * registers * chip.vector.alu[kind] / chip.vpu.alu_slots / packed
-                    cycles["eup"] += times * registers * chip.vector.eup[kind] * chip.eup.interval_cycles / packed
+                    cycles["valu"] += times * registers * alu / chip.vpu.alu_slots / packed
+                    cycles["eup"] += times * registers * eup * chip.eup.interval_cycles / packed
     moved = compulsory_bytes(graph)
     units = {u: c / chip.hz for u, c in cycles.items()} | {"hbm": moved / (chip.dma.hbm_gbs * 1e9)}
     limited = max(sorted(units), key=lambda u: units[u])

@@ -21,10 +21,10 @@ from .chip import Chip
 from .emit_kernel import Room, allocate
 from .emit_matmul import MatrixUnits
 from .numerics import passes
-from .stages import stages
+from .stages import Stage, stages
 from .strided import dense, element_bytes, padded_bytes, padded_size
 from .tiles import Cut, Form, Region, form, regions, tile_body
-from .work import ZERO, Work, contiguous_runs, mul_cycles, push_cycles, unit_cycles, vector_work
+from .work import ZERO, Work, contiguous_runs, lane_work, mul_cycles, push_cycles, unit_cycles, vector_work
 
 # Tile lengths tried, in elements of the class's longest axis.
 LENGTHS = (64, 128, 256, 512, 1024, 2048)
@@ -33,6 +33,12 @@ TILE_BYTES = (1 << 18, 1 << 20, 1 << 22)
 # Share of the other units' busy time that does not hide behind the busiest one's: they wait for each other's
 # results and share issue slots. Fitted to the simulator; it orders grids, the simulator gives the time.
 CONTENTION = 0.12
+# The same for copies, which run beside everything else.
+COPY_CONTENTION = 0.03
+# Cycles by which a turn of the matrix units exceeds the staging of its weights when that is the longer part.
+STAGING_CYCLES = 12
+# A kernel takes all of VMEM, and so gives up the copies of its neighbours, only when it gains this much.
+SOLO_GAIN = 1.1
 LITERALS = ("full", "iota", "constant")
 VIEWS = ("reshape", "transpose", "slice", "broadcast")
 
@@ -116,13 +122,15 @@ def choose(body: Graph, chip: Chip) -> Choice | Refusal:
         ((_price(f, total, grid, chip), i, grid) for i, grid in enumerate(_grids(f, total))),
         key=lambda row: (row[0].seconds, row[1]),
     )
-    half = vmem_half(chip)
-    for cost, _, grid in priced:
-        if cost.fast_bytes <= half or fast_bytes(f, regions(f, grid)) <= half:
-            return Choice(grid, regions(f, grid), cost, False)
-    for cost, _, grid in priced:
-        if fast_bytes(f, regions(f, grid)) <= chip.mem.vmem_bytes:
-            return Choice(grid, regions(f, grid), cost, True)
+    half, whole = vmem_half(chip), chip.mem.vmem_bytes
+    shared = next((row for row in priced if row[0].fast_bytes <= half or _fits(f, row[2], half)), None)
+    if shared is priced[0]:
+        return Choice(shared[2], regions(f, shared[2]), shared[0], False)
+    alone = next((row for row in priced if _fits(f, row[2], whole)), None)
+    if shared is not None and (alone is None or shared[0].seconds <= SOLO_GAIN * alone[0].seconds):
+        return Choice(shared[2], regions(f, shared[2]), shared[0], False)
+    if alone is not None:
+        return Choice(alone[2], regions(f, alone[2]), alone[0], True)
     least = min((fast_bytes(f, regions(f, grid)) for _, _, grid in priced), default=0)
     return Refusal(
         "capacity", f"the smallest tiles need {least / 2**20:.1f} MiB of VMEM, the chip has {chip.mem.vmem_mib:g} MiB"
@@ -134,8 +142,7 @@ def _totals(f: Form, chip: Chip) -> _Totals:
     found = stages(f.body, dict.fromkeys(f.body.types, 1))
     vector = ZERO
     for s in found:
-        if s.body is not None:
-            vector += vector_work(s.body, chip)
+        vector += vector_work(s.body, chip) if s.body is not None else _lane_work(s, chip)
     read = {k.value for s in found for k in s.reads}
     return _Totals(
         len({s.level for s in found}),
@@ -146,6 +153,16 @@ def _totals(f: Form, chip: Chip) -> _Totals:
         tuple(_held(f, n.outs[0]) for n in f.body.nodes if n.op not in LITERALS and n.types[0].size),
         tuple(_stored(f)),
     )
+
+
+def _lane_work(s: Stage, chip: Chip) -> Work:
+    """Rotations of a matrix product whose operands' or sums' rows start within a row of lanes."""
+    boxes = [(o.box, BF16) for o in s.operands for _ in o.keys]
+    boxes += [(s.sums, F32)] if s.sums is not None else []
+    work = ZERO
+    for box, dtype in boxes:
+        work += lane_work(box.strides[:-2], box.offset, box.shape, dtype, chip)
+    return work
 
 
 def _stored(f: Form) -> Iterable[tuple[_Held, int]]:
@@ -232,7 +249,8 @@ def _price(f: Form, total: _Totals, grid: tuple[Cut, ...], chip: Chip) -> Kernel
     drain = (compute / steps if steps > 1 else 0) + chip.dma.write_setup_cycles * (written > 0)
     drain += written / steps / chip.hbm_bytes_per_cycle
     rest = copies - first / chip.hbm_bytes_per_cycle - written / steps / chip.hbm_bytes_per_cycle
-    steady = max(rest, compute) + CONTENTION * (min(rest, compute) + sum(units.values()) - max(units.values()))
+    others = sum(units.values()) - max(units.values())
+    steady = max(rest, compute) + COPY_CONTENTION * min(rest, compute) + CONTENTION * others
     cycles = fill + steady + drain + latency * (steps if steps < 4 else 4)
     busy = {u: c / chip.hz for u, c in units.items()} | {"hbm": copies / chip.hz}
     return KernelCost(cycles / chip.hz, busy, int(read), written, _upper_bytes(total, tiles))
@@ -294,7 +312,7 @@ def _mxu_cycles(f: Form, total: _Totals, tiles: dict[int, int], counts: dict[int
         columns = ceil(out[-1] / size) * (1 if flat else prod(out[:-2]))
         order = passes(f.body.types[n.args[0]].dtype, str(n.attr("precision"))) or ((0, 0),)
         dtype = _fed(f, n)
-        turn = max(mul_cycles(rows, dtype, chip), push_cycles(dtype, chip))
+        turn = max(mul_cycles(rows, dtype, chip), push_cycles(dtype, chip) + STAGING_CYCLES)
         turns = ceil(columns / units) * ceil(left[-1] / size) * len(order)
         carried = f.cuts.carried(n.out, f.body.types[n.out].rank)
         # Between tiles a stream drains: the last rows come out while the next weights go in.
@@ -324,6 +342,10 @@ def _fed(f: Form, n: Node) -> DType:
 def _upper_bytes(total: _Totals, tiles: dict[int, int]) -> int:
     """More VMEM than any stages of this body take: every value in all its slots."""
     return (1 + total.levels) * sum(times * value.padded_bytes(tiles) for value, times in total.stored)
+
+
+def _fits(f: Form, grid: tuple[Cut, ...], limit: int) -> bool:
+    return fast_bytes(f, regions(f, grid)) <= limit
 
 
 def fast_bytes(f: Form, parts: Iterable[Region]) -> int:

@@ -31,6 +31,7 @@ from .work import (
     queue_steps,
     unit_cycles,
     vector_work,
+    view_lane_work,
     vregs,
 )
 from .work_vector import fill_cycles
@@ -186,7 +187,9 @@ class PushStep:
         k, n = i.tile.shape
         own = ticks(push_cycles(i.tile.dtype, chip))
         slots = ticks(vregs((k, n), i.tile.dtype.bits, chip))
-        self.charges = charges(push_work(k, n, i.tile.dtype, chip), chip, (ts.PUSH_SLOT, slots))
+        self.charges = charges(
+            push_work(k, n, i.tile.dtype, chip) + view_lane_work(i.tile, chip), chip, (ts.PUSH_SLOT, slots)
+        )
         self.dur = _longest(own, self.charges)
         self.load = ticks(chip.vpu.load_latency_cycles)
         self.busy = self.dur // chip.mxu.count
@@ -225,7 +228,9 @@ class MulStep:
         self.unit, self.latch, self.lhs, self.acc, self.conflicts = i.unit, i.latch, lhs, acc, conflicts
         rows, k = i.lhs.shape
         slots = ticks(vregs((rows, k), i.lhs.dtype.bits, chip))
-        self.charges = charges(mul_work(rows, k, i.lhs.dtype, chip), chip, (ts.PUSH_SLOT, slots))
+        self.charges = charges(
+            mul_work(rows, k, i.lhs.dtype, chip) + view_lane_work(i.lhs, chip), chip, (ts.PUSH_SLOT, slots)
+        )
         self.steps = queue_steps(rows)
         own = ticks(mul_cycles(rows, i.lhs.dtype, chip))
         self.dur = _longest(own, self.charges)
@@ -294,7 +299,9 @@ class PopStep:
         rows, n = i.dst.shape
         self.steps = queue_steps(rows)
         words = ticks(vregs((rows, n), 32, chip))
-        self.charges = charges(pop_work(rows, n, i.add, i.dst.dtype, chip), chip, (ts.POP_SLOT, words))
+        self.charges = charges(
+            pop_work(rows, n, i.add, i.dst.dtype, chip) + view_lane_work(i.dst, chip), chip, (ts.POP_SLOT, words)
+        )
         own = ticks(pop_cycles(rows, chip))
         self.dur = _longest(own, self.charges)
         self.interval = self.dur // max(1, self.steps)

@@ -19,9 +19,9 @@ from .isa import View
 from .work_vector import Work, body_work, vregs
 
 __all__ = [
-    "ZERO", "Work", "contiguous_runs", "dma_bytes", "dma_cycles", "dma_setup_cycles", "gather_cycles", "mul_cycles",
-    "mul_work", "pop_cycles", "pop_work", "push_cycles", "push_work", "queue_steps", "unit_cycles", "vector_cycles",
-    "vector_work", "view_runs", "vregs",
+    "ZERO", "Work", "contiguous_runs", "dma_bytes", "dma_cycles", "dma_setup_cycles", "gather_cycles", "lane_work",
+    "mul_cycles", "mul_work", "pop_cycles", "pop_work", "push_cycles", "push_work", "queue_steps", "unit_cycles", "vector_cycles",
+    "vector_work", "view_lane_work", "view_runs", "vregs",
 ]  # fmt: skip
 
 ZERO = Work()
@@ -112,6 +112,22 @@ def pop_work(rows: int, n: int, add: bool, dtype: DType, chip: Chip) -> Work:
     if add:
         return Work(load=words, store=words, alu=words)
     return Work(store=stored, alu=narrow)
+
+
+def lane_work(strides: Sequence[int], offset: int, shape: tuple[int, ...], dtype: DType, chip: Chip) -> Work:
+    """Rotations of a matrix operand or result whose rows start within a row of lanes: each register once.
+
+    `strides` are the steps in bytes from which its position follows (its loops', its batch axes'); the first row
+    of a head of 32 columns, say, starts at lane 0, 32, 64 or 96.
+    """
+    row_bytes = chip.vpu.lanes * dtype.numpy.itemsize
+    aligned = offset % row_bytes == 0 and all(s % row_bytes == 0 for s in strides)
+    return ZERO if aligned else Work(xlu=vregs(shape, dtype.bits, chip))
+
+
+def view_lane_work(view: View, chip: Chip) -> Work:
+    """`lane_work` of a view in VMEM, wherever its loops take it."""
+    return lane_work([t.coef for t in view.address.terms], view.address.base, view.shape, view.dtype, chip)
 
 
 # ---- copies --------------------------------------------------------------------------------------

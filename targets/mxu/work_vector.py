@@ -233,7 +233,7 @@ def _elementwise(b: _Body, node: Node, args: list[_Value]) -> None:
     layout: Layout = wide[0].layout if len(layouts) == 1 and wide else "row"
     made = b.put(node, layout, level, free=bool(args) and not wide)
     dtype = args[0].type.dtype if node.op != "select" else args[1].type.dtype
-    kind = op_class(node.op, dtype)
+    alu, eup = op_slots(node.op, dtype, b.chip)
     if node.op == "convert":
         _convert(b, made, args[0])
         return
@@ -241,11 +241,11 @@ def _elementwise(b: _Body, node: Node, args: list[_Value]) -> None:
     compared = 32 if b.narrow(dtype) else max(dtype.bits, 16)
     registers = vregs(made.physical, compared, b.chip) if made.type.dtype.name == "bool" else b.width(made)
     factor = 4 if dtype.bits == 64 else 1
-    b.alu += b.chip.vector.alu[kind] * registers * factor
-    b.eup += b.chip.vector.eup[kind] * registers
+    b.alu += alu * registers * factor
+    b.eup += eup * registers
     if b.narrow(made.type.dtype):
         b.alu += b.chip.vector.alu["convert"] * registers  # the op's own rounding
-    if b.chip.vector.eup[kind]:
+    if eup:
         b.depth["eup"] = b.chip.eup.latency_cycles
 
 
@@ -348,7 +348,9 @@ def _slice(b: _Body, node: Node, args: list[_Value]) -> None:
     if x.layout == "col":
         starts, steps = (*starts, 0), (*steps, 1)
     units = (b.chip.vpu.sublanes, b.chip.vpu.lanes)
-    off = sum(s % u != 0 or t != 1 for s, t, u in zip(starts[-2:], steps[-2:], units[2 - len(starts[-2:]) :], strict=True))  # pyright: ignore
+    off = sum(
+        s % u != 0 or t != 1 for s, t, u in zip(starts[-2:], steps[-2:], units[2 - len(starts[-2:]) :], strict=True)
+    )  # pyright: ignore
     if not off:
         _alias(b, node, x, x.layout, x.level)
         return

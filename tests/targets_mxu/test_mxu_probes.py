@@ -19,7 +19,7 @@ def cycles(stream: list[Instruction]) -> int:
 def test_k_products_then_k_pops(k: int, measured: int) -> None:
     stream: list[Instruction] = [Push(0, dense("vmem", 0, BF16, 128, 128))]
     stream += [Mul(0, dense("vmem", 65536 + 2048 * i, BF16, 8, 128), latch=i == 0) for i in range(k)]
-    stream += [Pop(0, dense("vmem", 200_000 + 4096 * i, F32, 8, 128)) for i in range(k)]
+    stream += [Pop(0, dense("vmem", 262_144 + 4096 * i, F32, 8, 128)) for i in range(k)]
     # Measured from the first product on, weights in place, operands and results in registers: the push of
     # 64 cycles, the load before it and the store after the last pop are not in it.
     outside = V4.mxu.push_cycles_per_tile["bf16"] + V4.vpu.load_latency_cycles + V4.vpu.store_latency_cycles
@@ -32,7 +32,7 @@ def test_k_products_then_k_pops(k: int, measured: int) -> None:
 def test_kernels_from_vmem_to_vmem(rows: int, units: int, measured: int) -> None:
     stream: list[Instruction] = [Push(u, dense("vmem", 0, BF16, 128, 128)) for u in range(units)]
     stream += [Mul(u, dense("vmem", 65536 + u * rows * 256, BF16, rows, 128)) for u in range(units)]
-    stream += [Pop(u, dense("vmem", 2_000_000 + u * rows * 512, F32, rows, 128)) for u in range(units)]
+    stream += [Pop(u, dense("vmem", 2_097_152 + u * rows * 512, F32, rows, 128)) for u in range(units)]
     assert abs(cycles(stream) / measured - 1) <= 0.05
 
 
@@ -44,10 +44,10 @@ def test_closed_form_of_a_chain_of_tiles(rows: int) -> None:
     for i in range(tiles):
         stream.append(Mul(0, dense("vmem", 65536, BF16, rows, 128)))
         stream += [Push(0, dense("vmem", 0, BF16, 128, 128))] if i < tiles - 1 else []
-        stream += [Pop(0, dense("vmem", 200_000 + 512 * rows * i, F32, rows, 128))] if rows >= 128 else []
+        stream += [Pop(0, dense("vmem", 262_144 + 512 * rows * i, F32, rows, 128))] if rows >= 128 else []
     if rows < 128:
         # Pops of short products come together, or each would wait for its own latency in the in-order stream.
-        stream += [Pop(0, dense("vmem", 200_000, F32, rows, 128)) for _ in range(tiles)]
+        stream += [Pop(0, dense("vmem", 262_144, F32, rows, 128)) for _ in range(tiles)]
         del stream[-tiles:]
     push, latency = 64, V4.mxu.latency_cycles
     closed = push + (tiles - 1) * max(rows, push) + rows + latency

@@ -164,3 +164,23 @@ layout {
 def test_the_fabric_must_hold_the_rectangle(tmp_path: Path) -> None:
     text = "// FILE: layout.csl\nlayout { @set_rectangle(4, 4); }\n"
     assert "E1037" in told(text, tmp_path)
+
+
+def test_routes_both_ways_are_no_circle(tmp_path: Path) -> None:
+    text = """// FILE: layout.csl
+const c = @get_color(1);
+layout {
+  @set_rectangle(64, 2);
+  for (@range(i16, 64)) |x| {
+    for (@range(i16, 2)) |y| {
+      @set_tile_code(x, y, "pe.csl");
+      if (y == 0) {
+        @set_color_config(x, y, c, .{ .routes = .{ .rx = if (x == 0) RAMP else WEST, .tx = if (x == 63) SOUTH else EAST } });
+      } else {
+        @set_color_config(x, y, c, .{ .routes = .{ .rx = if (x == 63) NORTH else EAST, .tx = if (x == 0) RAMP else WEST } });
+      }
+    }
+  }
+}
+"""
+    assert told(text + PE, tmp_path) == ""

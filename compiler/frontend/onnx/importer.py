@@ -26,8 +26,8 @@ from .read import read_bytes
 from .scope import Poisoned, Scope, Session
 from .tensors import MAX_ELEMENTS, Unreadable, array_of, dtype_name, dtype_of
 
-# The opsets of ONNX's own domain that handlers were written for and tested with.
-LOWEST_OPSET, HIGHEST_OPSET = 6, 28
+# The opsets of ONNX's own domain that handlers know the meaning of.
+LOWEST_OPSET, HIGHEST_OPSET = 1, 28
 MAX_RANK = 32
 
 # Nodes that would make more elements are left for the graph. 16 MiB of f32.
@@ -270,7 +270,7 @@ class _Import:
         arrays = iter(evaluate(b.finish(ids), {}) if ids else ())
         found: list[Value | None] = []
         for name, r in zip(call.node.output, results, strict=False):
-            array = next(arrays) if isinstance(r, int) else r
+            array = np.asarray(next(arrays)) if isinstance(r, int) else r
             found.append(known_value(str(name), array, folded=True) if isinstance(array, np.ndarray) else array)
         return found
 
@@ -287,7 +287,8 @@ class _Import:
                 call.refuse("functions call each other too deeply, or themselves")
             nodes = functions.with_left_out(body, {n for n, v in scope.values.items() if v is None})
             self.nodes(nodes, scope, call.emitter)
-        return [scope.find(name) for name in body.outputs]
+        # A body made for this call lacks the outputs that nobody reads.
+        return [scope.values.get(name) for name in body.outputs]
 
     def inline(self, call: Call, graph: Any, given: Mapping[str, Value]) -> list[Value]:
         """See `Bodies`."""

@@ -27,6 +27,11 @@ _NAMES = {
     0: "UNDEFINED", 8: "STRING", 14: "COMPLEX64", 15: "COMPLEX128", 18: "FLOAT8E4M3FNUZ", 20: "FLOAT8E5M2FNUZ",
     23: "FLOAT4E2M1", 24: "FLOAT8E8M0", 25: "UINT2", 26: "INT2",
 }  # fmt: skip
+# ONNX's own words for those there are: what Cast took before opset 6.
+DTYPE_NAMES = {
+    1: "FLOAT", 2: "UINT8", 3: "INT8", 4: "UINT16", 5: "INT16", 6: "INT32", 7: "INT64", 9: "BOOL", 10: "FLOAT16",
+    11: "DOUBLE", 12: "UINT32", 13: "UINT64",
+}  # fmt: skip
 _NUMBERS = {name: number for number, name in _DTYPES.items()}
 
 # Elements of one tensor, as docs/language.md has it.

@@ -94,8 +94,8 @@ class Scope:
     def look_up(self, name: str) -> int | None:
         """The value called `name`, captured from outside where need be; None when nothing is called so."""
         found = self.values.get(name)
-        if found is None and name.endswith("#0"):
-            found = self.values.get(name[:-2])
+        if found is None:  # `%x` and `%x#0` are one
+            found = self.values.get(name[:-2] if name.endswith("#0") else f"{name}#0")
         if found is not None or self.outer is None:
             return found
         if name in self.captured:
@@ -240,16 +240,11 @@ class Scope:
         self, blocks: Sequence[tuple[Block, Sequence[TensorType]]], name: str
     ) -> tuple[list[Graph], tuple[int, ...]]:
         """Regions that all take the same captures after their own operands, and the captured values."""
-        captures: dict[str, None] = {}
-        for block, takes in blocks:
-            captures.update(dict.fromkeys(self.region(block, takes, name)[1]))
-        values = [(n, self.look_up(n)) for n in captures]
-        extra = [(n, v) for n, v in values if v is not None]
-        graphs: list[Graph] = []
-        for block, takes in blocks:
-            graph, wanted = self.region(block, takes, name)
-            graphs.append(_with_captures(graph, len(takes), wanted, [(n, self.b.types[v]) for n, v in extra]))
-        return graphs, tuple(v for _, v in extra)
+        made = [(self.region(block, takes, name), len(takes)) for block, takes in blocks]
+        names = list(dict.fromkeys(n for (_, wanted), _ in made for n in wanted))
+        found = {n: v for n in names if (v := self.look_up(n)) is not None}
+        types = [(n, self.b.types[v]) for n, v in found.items()]
+        return [_with_captures(g, own, wanted, types) for (g, wanted), own in made], tuple(found.values())
 
     def call(self, function: Function, args: Sequence[int]) -> tuple[int, ...]:
         """The results of `function` on `args`, inlined."""

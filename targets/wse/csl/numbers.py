@@ -103,7 +103,7 @@ def converted(value: Known, type: t.Type, span: Span) -> Known:
     if t.is_float(type):
         return Known(type, rounded_float(data, type))
     if t.is_float(source):
-        data = np.trunc(data).astype(np.int64) if by_lane(data) else _truncated(data, type, span)
+        data = _truncated(data, type, span)
     elif source == t.BOOL:
         data = data.astype(np.int64) if by_lane(data) else int(data)
     target = type.base if isinstance(type, t.Enum) else type
@@ -112,10 +112,11 @@ def converted(value: Known, type: t.Type, span: Span) -> Known:
     return Known(type, data)
 
 
-def _truncated(data: float, type: t.Type, span: Span) -> int:
-    if not np.isfinite(data):
-        fail("E1014", f"{data} is out of range for {t.show(type)}", span)
-    return int(data)
+def _truncated(data: Any, type: t.Type, span: Span) -> Any:
+    """Floats towards zero; what is infinite or no number has no integer."""
+    if not np.all(np.isfinite(data)):
+        fail("E1014", f"{shown(data)} is out of range for {t.show(type)}", span)
+    return np.trunc(data).astype(np.int64) if by_lane(data) else int(data)
 
 
 def _range_of(type: t.Int) -> str:
@@ -157,7 +158,8 @@ def arithmetic(op: str, a: Known, b: Known, type: t.Type, span: Span) -> Known:
     if isinstance(a.data, Affine) or isinstance(b.data, Affine):
         return Known(type, _affine(op, a.data, b.data, span))
     if op in ("/", "%"):
-        return Known(type, _divided(op, a.data, b.data, type, span))
+        quotient = _divided(op, a.data, b.data, type, span)
+        return checked(quotient, type, span, f"{shown(a.data)} {op} {shown(b.data)}")
     if op in ("<<", ">>"):
         return _shifted(op, a, b, type, span)
     if t.is_float(type):

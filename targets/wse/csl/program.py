@@ -7,7 +7,7 @@ compiling; its constants may differ by PE. Must not know how a program is run.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -142,7 +142,7 @@ _RECURSION_LIMIT = 20_000
 
 
 @contextmanager
-def _deep_recursion(path: str) -> Iterator[None]:
+def _deep_recursion(path: str) -> Generator[None]:
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, _RECURSION_LIMIT))
     try:
@@ -173,7 +173,14 @@ def _compiled(
     for i, made in enumerate(classes):
         class_of[made.y, made.x] = i
     return Program(
-        path, arch, layout.rectangle, tuple(classes), class_of, layout.routes, layout.exports or {}, (*world.notes, *notes, *check_routes(layout.routes))
+        path,
+        arch,
+        layout.rectangle,
+        tuple(classes),
+        class_of,
+        layout.routes,
+        layout.exports or {},
+        (*world.notes, *notes, *check_routes(layout.routes)),
     )
 
 
@@ -213,6 +220,8 @@ def _classes(layout: Layout, arch: Arch, loader: Loader) -> tuple[list[CodeClass
                     tile.span,
                     help="params that differ from PE to PE decide types, sizes, branches or ids",
                 )
+    # In the order of their first PEs, row by row, whatever way they were parted.
+    made.sort(key=lambda c: int((c.y * layout.rectangle.width + c.x).min()))
     return made, notes
 
 

@@ -169,7 +169,12 @@ def _initial(decl: s.Variable, f: Frame) -> Value:
     value = evaluate(decl.value, f)
     if value.type == t.UNDEFINED:
         if not decl.mutable or type is None:
-            fail("E1015", f"`{decl.name}` gets no value", f.span(decl.name_at), help="`undefined` is for variables with a type")
+            fail(
+                "E1015",
+                f"`{decl.name}` gets no value",
+                f.span(decl.name_at),
+                help="`undefined` is for variables with a type",
+            )
         return Known(type, None)
     if isinstance(decl.value, s.StructType | s.EnumType) and isinstance(value, Known):
         return Known(t.TYPE, replace(value.data, name=value.data.name.rpartition("#")[0] + "#" + decl.name))

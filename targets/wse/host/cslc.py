@@ -1,7 +1,7 @@
 """The command line of `cslc`, so that existing scripts check their programs with tdslc unchanged.
 
-Options that concern only how the real compiler works are read and change nothing. Exit codes: 0, 1 for what is wrong with
-the program, 2 for the command line.
+Options that concern only how the real compiler works are read and change nothing. Exit codes: 0, 1 for what is wrong
+with the program, 2 for the command line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ..csl.program import ParamValue, Program, compile_program
 # Options with a value: the documented ones that mean something here, and those that are only read.
 _MEANT = ("--arch", "--params", "--colors", "--fabric-dims", "--fabric-offsets", "-o", "--name", "--import-path")
 _READ = (
-    "--channels", "--width-west-buf", "--width-east-buf", "--max-inlined-iterations", "--max-parallelism", "--fp16-format",
+    "--channels", "--width-west-buf", "--width-east-buf",
+    "--max-inlined-iterations", "--max-parallelism", "--fp16-format",
 )  # fmt: skip
 _FLAGS = ("--memcpy", "--verbose")
 _NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]+|\d+)")
@@ -48,7 +49,10 @@ def read_options(argv: Sequence[str]) -> Options:
         _refuse(f"{len(layouts)} files are named", "name the one with the layout")
     archs = given.get("--arch", [])
     if not archs or archs[-1] not in ("wse2", "wse3"):
-        _refuse("the machine is not named" if not archs else f"there is no machine {archs[-1]}", "write --arch=wse2 or --arch=wse3")
+        _refuse(
+            "the machine is not named" if not archs else f"there is no machine {archs[-1]}",
+            "write --arch=wse2 or --arch=wse3",
+        )
     colors = {k: v for k, v in _pairs(given, "--colors").items() if isinstance(v, int)}
     fabric = given.get("--fabric-dims")
     return Options(

@@ -62,8 +62,9 @@ def celu(n: Call) -> int:
 def selu(n: Call) -> int:
     """gamma * x, or gamma * alpha * (e^x - 1) at and below 0 (Klambauer et al. 2017)."""
     x = n.x()
-    alpha = n.like(n.attr("alpha", 1.67326319217681884765625), x)
-    gamma = n.like(n.attr("gamma", 1.05070102214813232421875), x)
+    # Opset 1 rounded the two constants.
+    alpha = n.like(n.attr("alpha", 1.67326319217681884765625 if n.version >= 6 else 1.6732), x)
+    gamma = n.like(n.attr("gamma", 1.05070102214813232421875 if n.version >= 6 else 1.0507), x)
     below = n.b.one("mul", alpha, n.b.one("expm1", x))
     return n.b.one("mul", gamma, n.b.one("select", n.b.one("gt", x, n.like(0, x)), x, below))
 

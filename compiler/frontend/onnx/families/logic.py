@@ -6,6 +6,7 @@ from ....graph import DType, forms
 from ....graph.dtypes import BOOL
 from ..call import Call, Value
 from ..table import handles
+from ..tensors import DTYPE_NAMES
 from .arithmetic import operands
 
 _TWO = {
@@ -42,9 +43,9 @@ def is_inf(n: Call) -> int:
 def cast(n: Call) -> int | Value:
     """The operand at another dtype; conversions to floats of 8 bits saturate unless told not to."""
     to = n.attr("to")
-    if isinstance(to, str):  # a name before opset 6
-        n.refuse("`to` is a string, as before opset 6")
-    return _cast(n, n.to_dtype(n.need("to")))
+    if isinstance(to, str):  # the name of the data type, before opset 6
+        to = next((number for number, name in DTYPE_NAMES.items() if name == to), 0)
+    return _cast(n, n.to_dtype(n.need("to") if to is None else to))
 
 
 @handles("CastLike")

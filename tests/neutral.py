@@ -1,4 +1,4 @@
-"""A case of `cases.json` as a Graph: public faults of other compilers in a neutral vocabulary, with right answers."""
+"""A case of `cases/cases.json` as a Graph: public faults of other compilers in a neutral vocabulary, with right answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from tdslc.compiler.graph import DTYPES, Builder, Graph, NDArray, TensorType, forms
 from tdslc.compiler.graph.dtypes import BOOL, rounded
 
-FILE = Path(__file__).parent / "cases.json"
+FILE = Path(__file__).parent / "cases" / "cases.json"
 Attrs = Mapping[str, Any]
 
 

@@ -1,0 +1,77 @@
+"""Quantised models: QDQ nodes, operators on quantised operands, dynamic quantisation. Products accumulate in i32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....graph import DType, forms
+from ....graph.dtypes import F32, U8
+from ..call import Call
+from ..table import handles
+from .windows import geometry
+
+
+@handles("QuantizeLinear")
+def quantize_linear(n: Call) -> int:
+    """round(x / scale) + zero, held to the range; per tensor, along an axis, or in blocks of it."""
+    stated = n.attr("output_dtype", 0)
+    to = n.dtype(2) if n.has(2) else n.to_dtype(stated) if stated else U8
+    return forms.quantize_linear(n.b, n.x(0), n.x(1), n.maybe(2), n.axis(1) if n.shape() else 0, to)
+
+
+@handles("DequantizeLinear")
+def dequantize_linear(n: Call) -> int:
+    """(q - zero) * scale."""
+    stated = n.attr("output_dtype", 0)
+    to = n.to_dtype(stated) if stated else n.dtype(1)
+    return forms.dequantize_linear(n.b, n.x(0), n.x(1), n.maybe(2), n.axis(1) if n.type().rank > 1 else 0, to)
+
+
+@handles("DynamicQuantizeLinear")
+def dynamic_quantize_linear(n: Call) -> Sequence[int]:
+    """u8 values, and the scale and zero point that the operand's range asks for."""
+    return forms.dynamic_quantize_linear(n.b, n.x())
+
+
+@handles("MatMulInteger")
+def matmul_integer(n: Call) -> int:
+    """A product of 8-bit integers less their zero points, in i32."""
+    return forms.matmul_integer(n.b, n.x(0), n.x(1), n.maybe(2), n.maybe(3))
+
+
+def _requantized(n: Call, total: int, scales: tuple[int, int], out_scale: int, out_zero: int, axis: int, to: DType) -> int:
+    """An i32 total, worth the product of two scales a unit, at another scale. A scale of many entries is along `axis`."""
+    shape = n.b.types[total].shape
+    wide = forms.convert(n.b, total, F32)
+    for i in scales:
+        scale = forms.convert(n.b, n.x(i), F32)
+        wide = n.b.one("mul", wide, _placed(n, scale, axis if i == scales[1] else len(shape) - 2, shape))
+    return forms.quantize_linear(n.b, wide, forms.convert(n.b, n.x(out_scale), F32), n.x(out_zero), axis, to)
+
+
+def _placed(n: Call, scale: int, axis: int, shape: Sequence[int]) -> int:
+    own = n.b.types[scale].shape
+    if len(own) == 1 and own[0] != 1:
+        return n.b.one("broadcast", scale, shape=tuple(shape), dims=(axis,))
+    return forms.broadcast_to(n.b, scale if len(own) > 1 else forms.reshape(n.b, scale, ()), shape)
+
+
+@handles("QLinearMatMul")
+def q_linear_matmul(n: Call) -> int:
+    """A product of quantised operands, quantised again. Operands: a, scale, zero, b, scale, zero, scale, zero."""
+    total = forms.matmul_integer(n.b, n.x(0), n.x(3), n.x(2), n.x(5))
+    rank = n.b.types[total].rank
+    return _requantized(n, total, (1, 4), 6, 7, max(rank - 1, 0), n.dtype(7))
+
+
+@handles("QLinearConv")
+def q_linear_conv(n: Call) -> int:
+    """A convolution of quantised operands, quantised again; the bias is of i32 at the product's scale."""
+    g = geometry(n, tuple(int(d) for d in n.shape(3)[2:]))
+    total = forms.conv_integer(
+        n.b, n.x(0), n.x(3), n.x(2), n.x(5), g.strides, g.low, g.high, g.dilations, int(n.attr("group", 1))
+    )
+    if n.has(8):
+        shape = n.b.types[total].shape
+        total = n.b.one("add", total, n.b.one("broadcast", n.x(8), shape=shape, dims=(1,)))
+    return _requantized(n, total, (1, 4), 6, 7, 1, n.dtype(7))
