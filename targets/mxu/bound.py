@@ -13,7 +13,7 @@ from ...compiler.plan.target import Bound
 from ...compiler.plan.traffic import compulsory_bytes, executions
 from .chip import Chip
 from .numerics import passes
-from .work_vector import op_slots
+from .work_slots import op_slots
 
 
 def bound(graph: Graph, chip: Chip) -> Bound:

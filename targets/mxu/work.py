@@ -16,12 +16,13 @@ from math import ceil, prod
 from ...compiler.graph import DType, Graph
 from .chip import Chip
 from .isa import View
-from .work_vector import Work, body_work, vregs
+from .work_slots import Work, vregs
+from .work_vector import body_work
 
 __all__ = [
     "ZERO", "Work", "contiguous_runs", "dma_bytes", "dma_cycles", "dma_setup_cycles", "gather_cycles", "lane_work",
-    "mul_cycles", "mul_work", "pop_cycles", "pop_work", "push_cycles", "push_work", "queue_steps", "unit_cycles", "vector_cycles",
-    "vector_work", "view_lane_work", "view_runs", "vregs",
+    "mul_cycles", "mul_work", "pop_cycles", "pop_work", "push_cycles", "push_work", "queue_steps", "unit_cycles",
+    "vector_cycles", "vector_work", "view_lane_work", "view_runs", "vregs",
 ]  # fmt: skip
 
 ZERO = Work()

@@ -14,76 +14,17 @@ from math import ceil, prod
 from typing import Literal, TypeAlias
 
 from ...compiler.graph import OPS, DType, Graph, Node, TensorType, expand, is_composite
-from .chip import Chip, OpClass
+from .chip import Chip
+from .work_rows import ROWS
+from .work_slots import Shape, Work, op_slots, vregs
 
-Shape: TypeAlias = tuple[int, ...]
 # row: last axis along lanes. col: last axis along sublanes, the same in every lane. rep: as row with a last axis of
 # 1, the same in every lane.
 Layout = Literal["row", "col", "rep"]
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Registers loaded, stored; ALU issues; transcendental results; cross-lane registers; scalar cycles.
-
-    `latency` is the cycles from the first operand to the first result beyond the issue itself.
-    `streams`: rows of results come in the order of the rows of operands.
-    """
-
-    load: float = 0
-    store: float = 0
-    alu: float = 0
-    eup: float = 0
-    xlu: float = 0
-    scalar: float = 0
-    latency: int = 0
-    streams: bool = True
-
-    def __add__(self, other: Work) -> Work:
-        return Work(
-            self.load + other.load, self.store + other.store, self.alu + other.alu, self.eup + other.eup,
-            self.xlu + other.xlu, self.scalar + other.scalar, self.latency + other.latency,
-            self.streams and other.streams,
-        )  # fmt: skip
-
-    def times(self, n: float) -> Work:
-        """The work of `n` such bodies one after another; latencies overlap."""
-        return Work(
-            self.load * n, self.store * n, self.alu * n, self.eup * n, self.xlu * n, self.scalar * n, self.latency,
-            self.streams,
-        )  # fmt: skip
-
-
-def vregs(shape: Shape, bits: int, chip: Chip) -> int:
-    """Registers that a tensor of `bits`-wide elements takes, padded; 0 when it has no elements."""
-    if not shape:
-        return 1
-    pack = max(1, 32 // bits)
-    rows, lanes = (1, *shape)[-2:]
-    tiles = -(-rows // (chip.vpu.sublanes * pack)) * -(-lanes // chip.vpu.lanes)
-    return int(prod(shape[:-2]) * tiles * max(1, bits // 32))
-
-
-_CLASS: dict[str, OpClass] = {
-    "sign": "sign", "floor": "round", "ceil": "round", "round": "round", "exp": "exp", "expm1": "expm1", "log": "log",
-    "log1p": "log1p", "sqrt": "sqrt", "rsqrt": "rsqrt", "tanh": "tanh", "erf": "erf", "sin": "sin", "cos": "cos",
-    "pow": "pow", "convert": "convert", "div": "div", "rem": "rem", "round_away": "round", "reduce_precision": "round",
-    # Functions without a figure of their own count as the one whose work is like theirs.
-    "exp2": "exp", "log2": "log", "logistic": "expm1", "erfc": "erf", "sinh": "pow", "cosh": "pow", "asinh": "pow",
-    "acosh": "pow", "atanh": "pow", "cbrt": "pow",
-}  # fmt: skip
-
-
-def op_class(op: str, dtype: DType) -> OpClass:
-    """The class of an elementwise op on operands of `dtype`."""
-    costly = op in OPS and OPS[op].cost == "transcendental"
-    # What is not listed has a range reduction and a long polynomial, as sine has.
-    found = _CLASS.get(op, "sin" if costly else "simple")
-    return "int_div" if found in ("div", "rem", "pow") and not dtype.is_float else found
-
-
 @dataclass(slots=True)
-class _Value:
+class Value:
     type: TensorType
     layout: Layout = "row"
     # Barriers between the inputs and this value; a value made by a barrier waits in VMEM.
@@ -102,15 +43,15 @@ class _Value:
 def body_work(body: Graph, chip: Chip) -> Work:
     """Work of `body` with its composites expanded."""
     graph = expand(body) if any(map(is_composite, body.nodes)) else body
-    return _Body(chip).run(graph)
+    return Body(chip).run(graph)
 
 
-class _Body:
-    """The walk over one body; `run` gives its work."""
+class Body:
+    """The walk over one body; `run` gives its work. Its other methods are for the handlers of ops."""
 
     def __init__(self, chip: Chip) -> None:
         self.chip = chip
-        self.values: dict[int, _Value] = {}
+        self.values: dict[int, Value] = {}
         self.load = self.store = self.alu = self.eup = self.xlu = self.scalar = 0.0
         self.latency = chip.vpu.load_latency_cycles + chip.vpu.latency_cycles
         self.depth: dict[str, int] = {}
@@ -139,16 +80,16 @@ class _Body:
         stored: bool = False,
         free: bool = False,
         is_input: bool = False,
-    ) -> _Value:
+    ) -> Value:
         """Notes the node's results, all of one kind; the first is returned."""
         for v, t in zip(node.outs, node.types, strict=True):
-            self.values[v] = _Value(t, layout, level, stored, free, is_input)
+            self.values[v] = Value(t, layout, level, stored, free, is_input)
         return self.values[node.outs[0]]
 
-    def count(self, value: _Value, bits: int = 32) -> int:
+    def count(self, value: Value, bits: int = 32) -> int:
         return vregs(value.physical, bits, self.chip)
 
-    def width(self, value: _Value) -> int:
+    def width(self, value: Value) -> int:
         """Registers in which `value` is computed with."""
         d = value.type.dtype
         native = d.bits >= 32 or (d.bits == 16 and d.is_float and self.chip.vpu.native_bf16 and d.name == "bf16")
@@ -158,7 +99,13 @@ class _Body:
         """Whether `dtype` is unpacked to 32 bits for arithmetic and packed again after it."""
         return dtype.bits < 32 and not (dtype.name == "bf16" and self.chip.vpu.native_bf16) and dtype.name != "bool"
 
-    def read(self, args: list[_Value], level: int | None = None) -> int:
+    def fold_slots(self, kind: str, dtype: DType) -> float:
+        """ALU issues by which a register joins a reduction of this kind."""
+        if kind in ("argmax", "argmin"):
+            return 3  # a comparison and two selections
+        return self.chip.vector.alu["sum"] if kind in ("sum", "prod") and dtype.is_float else 1
+
+    def read(self, args: list[Value], level: int | None = None) -> int:
         """The level at which `args` meet; loads those that come from VMEM, once a level."""
         at = max((a.level for a in args), default=0) if level is None else level
         for a in args:
@@ -173,12 +120,12 @@ class _Body:
                 self.alu += self.chip.vector.alu["convert"] * self.count(a)
         return at
 
-    def save(self, value: _Value) -> None:
+    def save(self, value: Value) -> None:
         value.stored = True
         self.store += self.count(value, value.type.dtype.bits)
         self.depth["spill"] = self.depth.get("spill", 0) + self.chip.vpu.store_latency_cycles
 
-    def barrier(self, node: Node, level: int, layout: Layout = "row") -> _Value:
+    def barrier(self, node: Node, level: int, layout: Layout = "row") -> Value:
         """The result of a barrier: written to VMEM, read from there at later levels."""
         made = self.put(node, layout, level + 1)
         self.save(made)
@@ -196,7 +143,7 @@ class _Body:
         if registers:
             self.depth["rotate"] = self.chip.xlu.rotate_latency_cycles
 
-    def relayout(self, value: _Value) -> None:
+    def relayout(self, value: Value) -> None:
         """Rows along sublanes become rows along lanes or back: a transpose of its registers."""
         self.cross(
             max(self.count(value), vregs((*value.type.shape, 1), 32, self.chip)),
@@ -204,7 +151,7 @@ class _Body:
             "transpose",
         )
 
-    def _output(self, value: _Value) -> None:
+    def _output(self, value: Value) -> None:
         if value.layout == "col" and value.type.rank:
             self.relayout(value)
         if value.is_input:
@@ -222,7 +169,7 @@ class _Body:
 # ---- elementwise ---------------------------------------------------------------------------------
 
 
-def _elementwise(b: _Body, node: Node, args: list[_Value]) -> None:
+def _elementwise(b: Body, node: Node, args: list[Value]) -> None:
     level = b.read(args)
     wide = [a for a in args if not a.free]
     layouts = {a.layout for a in wide}
@@ -249,7 +196,7 @@ def _elementwise(b: _Body, node: Node, args: list[_Value]) -> None:
         b.depth["eup"] = b.chip.eup.latency_cycles
 
 
-def _convert(b: _Body, made: _Value, source: _Value) -> None:
+def _convert(b: Body, made: Value, source: Value) -> None:
     """Between 32 bits and a type that is unpacked anyway, widening is free: its load unpacked it."""
     if b.narrow(source.type.dtype) and made.type.dtype.bits == 32:
         return
@@ -259,25 +206,25 @@ def _convert(b: _Body, made: _Value, source: _Value) -> None:
 # ---- leaves and views ----------------------------------------------------------------------------
 
 
-def _leaf(b: _Body, node: Node, args: list[_Value]) -> None:
+def _leaf(b: Body, node: Node, args: list[Value]) -> None:
     b.put(node, is_input=True)
 
 
-def _full(b: _Body, node: Node, args: list[_Value]) -> None:
+def _full(b: Body, node: Node, args: list[Value]) -> None:
     b.put(node, free=True)
 
 
-def _iota(b: _Body, node: Node, args: list[_Value]) -> None:
+def _iota(b: Body, node: Node, args: list[Value]) -> None:
     b.alu += b.count(b.put(node))
 
 
-def _alias(b: _Body, node: Node, source: _Value, layout: Layout, level: int) -> None:
+def _alias(b: Body, node: Node, source: Value, layout: Layout, level: int) -> None:
     """A view that costs nothing: where it lies and how often it is loaded is its source's matter."""
     made = b.put(node, layout, level, free=source.free, is_input=source.is_input, stored=source.stored)
     made.loads = set(source.loads)
 
 
-def _broadcast(b: _Body, node: Node, args: list[_Value]) -> None:
+def _broadcast(b: Body, node: Node, args: list[Value]) -> None:
     (x,), out = args, node.types[0]
     dims = node.attr("dims")
     assert isinstance(dims, tuple)
@@ -307,7 +254,7 @@ def _tiled_alike(old: Shape, new: Shape, chip: Chip) -> bool:
     return old_rows == new_rows or (old_rows % step == 0 and new_rows % step == 0)
 
 
-def _reshape(b: _Body, node: Node, args: list[_Value]) -> None:
+def _reshape(b: Body, node: Node, args: list[Value]) -> None:
     (x,), shape = args, node.types[0].shape
     layouts: tuple[Layout, ...] = ("col", "rep") if x.layout != "row" else ("row",)
     for layout in layouts:
@@ -322,7 +269,7 @@ def _reshape(b: _Body, node: Node, args: list[_Value]) -> None:
     b.barrier(node, level)
 
 
-def _transpose(b: _Body, node: Node, args: list[_Value]) -> None:
+def _transpose(b: Body, node: Node, args: list[Value]) -> None:
     (x,), perm = args, node.attr("perm")
     assert isinstance(perm, tuple)
     rank = len(perm)
@@ -341,7 +288,7 @@ def _transpose(b: _Body, node: Node, args: list[_Value]) -> None:
     b.barrier(node, level)
 
 
-def _slice(b: _Body, node: Node, args: list[_Value]) -> None:
+def _slice(b: Body, node: Node, args: list[Value]) -> None:
     (x,) = args
     starts, steps = node.attr("starts"), node.attr("steps")
     assert isinstance(starts, tuple) and isinstance(steps, tuple)
@@ -362,7 +309,7 @@ def _slice(b: _Body, node: Node, args: list[_Value]) -> None:
 # ---- moves ---------------------------------------------------------------------------------------
 
 
-def _concat(b: _Body, node: Node, args: list[_Value]) -> None:
+def _concat(b: Body, node: Node, args: list[Value]) -> None:
     level, axis = b.read(args), node.attr("axis")
     assert isinstance(axis, int)
     made = b.put(node, level=level)
@@ -377,7 +324,7 @@ def _concat(b: _Body, node: Node, args: list[_Value]) -> None:
     b.streams &= axis == node.types[0].rank - 1
 
 
-def _pad(b: _Body, node: Node, args: list[_Value]) -> None:
+def _pad(b: Body, node: Node, args: list[Value]) -> None:
     level, low = b.read(args), node.attr("low")
     assert isinstance(low, tuple)
     made = b.put(node, level=level)
@@ -387,14 +334,14 @@ def _pad(b: _Body, node: Node, args: list[_Value]) -> None:
         b.rotate(b.count(made))
 
 
-def _reverse(b: _Body, node: Node, args: list[_Value]) -> None:
+def _reverse(b: Body, node: Node, args: list[Value]) -> None:
     level = b.read(args)
     made = b.put(node, level=level)
     b.rotate(b.count(made))
     b.streams = False
 
 
-def _take(b: _Body, node: Node, args: list[_Value]) -> None:
+def _take(b: Body, node: Node, args: list[Value]) -> None:
     """Rows by scalar addresses; along lanes, element by element."""
     table, index = args
     level, axis, out = b.read([index]), node.attr("axis"), node.types[0]
@@ -413,12 +360,12 @@ def _take(b: _Body, node: Node, args: list[_Value]) -> None:
 # ---- reductions and contractions -----------------------------------------------------------------
 
 
-def _reduce(b: _Body, node: Node, args: list[_Value]) -> None:
+def _reduce(b: Body, node: Node, args: list[Value]) -> None:
     x = args[0]
     level = b.read(args)
-    axes = node.attr("axis") if node.op == "argmax" else node.attr("axes")
+    axes = node.attr("axis") if node.op in ("argmax", "argmin") else node.attr("axes")
     gone = {axes} if isinstance(axes, int) else set(axes)  # type: ignore[arg-type]
-    each = {"reduce_sum": b.chip.vector.alu["sum"] if x.type.dtype.is_float else 1, "argmax": 3}.get(node.op, 1)
+    each = b.fold_slots(node.op.removeprefix("reduce_"), x.type.dtype)
     b.alu += each * b.count(x)
     last = x.type.rank - 1
     kept = tuple(d for i, d in enumerate(x.type.shape) if i not in gone)
@@ -436,17 +383,18 @@ def _reduce(b: _Body, node: Node, args: list[_Value]) -> None:
     b.barrier(node, level, "col" if col else "row")
 
 
-def _window(b: _Body, node: Node, args: list[_Value]) -> None:
+def _window(b: Body, node: Node, args: list[Value]) -> None:
     level, window = b.read(args), node.attr("window")
     assert isinstance(window, tuple)
     taps = prod(int(w) for w in window)  # type: ignore[arg-type]
     registers = vregs(node.types[0].shape, 32, b.chip)
     b.rotate(taps * registers)
+    b.alu += taps * registers * (b.fold_slots(str(node.attr("op")), node.types[0].dtype) - 1)  # a rotation counts one
     b.streams = False
     b.barrier(node, level)
 
 
-def _matmul(b: _Body, node: Node, args: list[_Value]) -> None:
+def _matmul(b: Body, node: Node, args: list[Value]) -> None:
     """On the vector units: for each step of K a lane broadcast of the left column, a product and a sum."""
     x, level, out = args[0], b.read(args), node.types[0]
     k = x.type.shape[-1]
@@ -457,7 +405,7 @@ def _matmul(b: _Body, node: Node, args: list[_Value]) -> None:
     b.barrier(node, level)
 
 
-def _conv(b: _Body, node: Node, args: list[_Value]) -> None:
+def _conv(b: Body, node: Node, args: list[Value]) -> None:
     """On the vector units: a shifted window, a product and a sum for each tap of each input channel."""
     w, level, out = args[1], b.read(args), node.types[0]
     taps = prod(w.type.shape[1:])
@@ -468,7 +416,7 @@ def _conv(b: _Body, node: Node, args: list[_Value]) -> None:
     b.barrier(node, level)
 
 
-def _loop(b: _Body, node: Node, args: list[_Value]) -> None:
+def _loop(b: Body, node: Node, args: list[Value]) -> None:
     """Rounds depend on one another: each waits for the last one's results."""
     n = node.attr("n") if node.op == "loop" else node.attr("trips")
     assert isinstance(n, int)
@@ -476,7 +424,7 @@ def _loop(b: _Body, node: Node, args: list[_Value]) -> None:
     _from_regions(b, node, args)
 
 
-def _cond(b: _Body, node: Node, args: list[_Value]) -> None:
+def _cond(b: Body, node: Node, args: list[Value]) -> None:
     """Either branch may run: the longer one is charged."""
     works = [body_work(r, b.chip) for r in node.regions]
     _regions(b, [max(works, key=lambda w: (w.alu + w.load + w.store + w.xlu, w.scalar, w.latency))], 1)
@@ -484,7 +432,7 @@ def _cond(b: _Body, node: Node, args: list[_Value]) -> None:
     _from_regions(b, node, args)
 
 
-def _regions(b: _Body, works: list[Work], n: int) -> None:
+def _regions(b: Body, works: list[Work], n: int) -> None:
     for one in works:
         b.load += one.load * n
         b.store += one.store * n
@@ -495,12 +443,12 @@ def _regions(b: _Body, works: list[Work], n: int) -> None:
     b.scalar += n * b.chip.issue.loop_cycles
 
 
-def _from_regions(b: _Body, node: Node, args: list[_Value]) -> None:
+def _from_regions(b: Body, node: Node, args: list[Value]) -> None:
     b.streams = False
     b.put(node, level=b.read(args) + 1, stored=True)
 
 
-def _bitcast(b: _Body, node: Node, args: list[_Value]) -> None:
+def _bitcast(b: Body, node: Node, args: list[Value]) -> None:
     (x,) = args
     if x.type.dtype.bits == node.types[0].dtype.bits:
         _alias(b, node, x, x.layout, x.level)
@@ -510,16 +458,7 @@ def _bitcast(b: _Body, node: Node, args: list[_Value]) -> None:
     b.barrier(node, level)
 
 
-def _dynamic(b: _Body, node: Node, args: list[_Value]) -> None:
-    """A slice at addresses that the scalar core computes; an update goes over all of its result."""
-    level = b.read(args)
-    b.scalar += b.chip.issue.vector_to_scalar_cycles
-    b.streams = False
-    b.rotate(vregs(node.types[0].shape, 32, b.chip))
-    b.barrier(node, level)
-
-
-def _other(b: _Body, node: Node, args: list[_Value]) -> None:
+def _other(b: Body, node: Node, args: list[Value]) -> None:
     """Nothing known (sorting, scattering, random bits): element by element."""
     level = b.read(args)
     b.scalar += sum(t.size for t in node.types) * b.chip.vector.scalar_cycles_per_element
@@ -527,12 +466,12 @@ def _other(b: _Body, node: Node, args: list[_Value]) -> None:
     b.barrier(node, level)
 
 
-_HANDLERS: dict[str, Callable[[_Body, Node, list[_Value]], None]] = {
+_HANDLERS: dict[str, Callable[[Body, Node, list[Value]], None]] = {
     "input": _leaf, "param": _leaf, "constant": _leaf, "full": _full, "iota": _iota, "broadcast": _broadcast,
     "reshape": _reshape, "transpose": _transpose, "slice": _slice, "concat": _concat, "pad": _pad,
-    "reverse": _reverse, "take": _take, "argmax": _reduce, "reduce_window": _window, "matmul": _matmul,
-    "conv": _conv, "loop": _loop, "while": _loop, "cond": _cond, "bitcast_convert": _bitcast,
-    "dynamic_slice": _dynamic, "dynamic_update_slice": _dynamic,
+    "reverse": _reverse, "take": _take, "argmax": _reduce, "argmin": _reduce, "reduce_window": _window,
+    "matmul": _matmul, "conv": _conv, "loop": _loop, "while": _loop, "cond": _cond, "bitcast_convert": _bitcast,
+    **ROWS,
     **{f"reduce_{k}": _reduce for k in ("sum", "prod", "max", "min", "and", "or")},
 }  # fmt: skip
 

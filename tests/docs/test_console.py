@@ -1,6 +1,7 @@
 """The documents' examples are run: each `$ command` of a console block prints what stands below it.
 
-Commands of one document run in one folder that holds a copy of examples/; `--bless` rewrites the outputs.
+Commands of one document run in one folder that holds a copy of examples/ and must succeed; `--bless` rewrites the
+outputs.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ def _run(command: str, folder: Path, tools: Path) -> str:
     done = subprocess.run(
         ["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, timeout=_SECONDS, check=False
     )
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr
 
 

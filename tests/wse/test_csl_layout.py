@@ -175,9 +175,11 @@ layout {
     for (@range(i16, 2)) |y| {
       @set_tile_code(x, y, "pe.csl");
       if (y == 0) {
-        @set_color_config(x, y, c, .{ .routes = .{ .rx = if (x == 0) RAMP else WEST, .tx = if (x == 63) SOUTH else EAST } });
+        const out = if (x == 63) SOUTH else EAST;
+        @set_color_config(x, y, c, .{ .routes = .{ .rx = if (x == 0) RAMP else WEST, .tx = out } });
       } else {
-        @set_color_config(x, y, c, .{ .routes = .{ .rx = if (x == 63) NORTH else EAST, .tx = if (x == 0) RAMP else WEST } });
+        const in = if (x == 63) NORTH else EAST;
+        @set_color_config(x, y, c, .{ .routes = .{ .rx = in, .tx = if (x == 0) RAMP else WEST } });
       }
     }
   }

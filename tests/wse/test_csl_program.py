@@ -153,7 +153,7 @@ comptime { @bind_local_task(main, id); }
 def test_every_library_is_well_formed(name: str, arch: str, tmp_path: Path) -> None:
     given = {
         "memcpy/get_params": ".{ .width = 4, .height = 2 }", "memcpy/memcpy": ".{ .px = 1, .width = 4, .height = 2 }",
-        "debug": '.{ .key = "k", .buffer_size = 8 }',
+        "debug": '.{ .key = "k", .buffer_size = 8 }', "malloc": ".{ .buffer_num_words = 8 }",
     }.get(name, ".{}")  # fmt: skip
     assert told(one_pe(f'const m = @import_module("<{name}>", {given});'), tmp_path, arch) == ""
 
@@ -169,6 +169,11 @@ const print = @import_module("<simprint>");
 const config = @import_module("<tile_config>");
 const directions = @import_module("<directions>");
 const switches = @import_module("<memcpy/memcpy_switches>");
+const complex = @import_module("<complex>");
+const ops = @import_module("<dsd_ops>");
+const arena = @import_module("<malloc>", .{ .buffer_num_words = 64, .asserts_enabled = true });
+var z = complex.get_complex_64(1.0, 2.0);
+const d = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{3} -> stamp[i] });
 var x: f32 = 1.0;
 var h: f16 = 1.0;
 var n: u16 = 1;
@@ -194,6 +199,10 @@ task main() void {
   config.switch_config.set_rx_switch_pos1(@get_color(1), RAMP);
   config.teardown.exit(@get_color(1));
   config.task_priority.set_task_priority(id);
+  z = complex.multiply_complex(z, complex.get_complex(x, 1.0));
+  x = complex.add_complex_64(z, z).imag;
+  if (ops.mov(u16, d, n, .{})) ops.add(u16, u16, d, d, d, .{ .async = true, .activate = id });
+  if (arena.has_enough_space(f32, 4)) arena.malloc(f32, 4)[1] = x;
 }
 comptime {
   @bind_local_task(main, id);

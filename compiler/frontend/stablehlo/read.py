@@ -435,6 +435,8 @@ def _word(c: Cursor, p: _Parts) -> None:
     name = c.take()
     if name == "applies":
         p.attributes["applies"] = c.expect_kind("word", "the operation that is applied")
+    elif name == "inits":
+        p.attributes[name] = len(p.operands)
     elif not c.skip("="):
         p.words.append(name)
     elif name == "dim_numbers":

@@ -26,7 +26,7 @@ def operands(n: Call) -> list[int]:
         return n.spread(0, 1)
     x, y = n.x(0), n.x(1)
     have, own = n.shape(0), n.shape(1)
-    first = n.at(int(n.attr("axis", len(have) - len(own))), max(len(have), 1))
+    first = n.at(int(n.attr("axis", len(have) - len(own))), len(have) + 1) if own else 0
     placed = forms.reshape(n.b, y, (*(1,) * first, *own, *(1,) * (len(have) - first - len(own))))
     return [x, forms.broadcast_to(n.b, placed, have)]
 
@@ -96,9 +96,10 @@ def modulo(n: Call) -> int:
 
 @handles("BitShift")
 def bit_shift(n: Call) -> int:
-    """Shifts of unsigned integers; by the width or more gives 0."""
+    """Shifts of integers, signed ones to the right with their sign."""
     x, y = n.spread(0, 1)
-    return n.b.one("shift_left" if n.need("direction") == "LEFT" else "shift_right_logical", x, y)
+    right = "shift_right_arithmetic" if n.dtype().kind == "int" else "shift_right_logical"
+    return n.b.one("shift_left" if n.need("direction") == "LEFT" else right, x, y)
 
 
 @handles("Clip", since=1)

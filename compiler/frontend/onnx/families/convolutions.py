@@ -48,7 +48,9 @@ def conv_transpose(n: Call) -> int:
         wanted = [d * s for d, s in zip(spatial, strides, strict=True)]
     for i in range(rank if wanted is not None else 0):
         total = strides[i] * (spatial[i] - 1) + more[i] + (taps[i] - 1) * dilations[i] + 1 - wanted[-rank:][i]
-        half = int(total / 2)
+        # More than there is: zeros behind.
+        more[i], total = more[i] + max(-total, 0), max(total, 0)
+        half = total // 2
         low[i], high[i] = (half, total - half) if way == "SAME_UPPER" else (total - half, half)
     groups = int(n.attr("group", 1))
     out = forms.conv_transpose(n.b, n.x(0), n.x(1), strides, low, high, dilations, more, groups)

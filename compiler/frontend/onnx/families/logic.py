@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from ....graph import DType, forms
-from ....graph.dtypes import BOOL
+from ....graph.dtypes import BOOL, I32
 from ..call import Call, Value
 from ..table import handles
 from ..tensors import DTYPE_NAMES
 from .arithmetic import operands
+
+_NIBBLE = 4
 
 _TWO = {
     "And": "and", "Or": "or", "Xor": "xor", "Equal": "eq", "Less": "lt", "Greater": "gt", "LessOrEqual": "le",
@@ -58,8 +60,8 @@ def _cast(n: Call, to: DType) -> int | Value:
     if to == n.dtype():
         return n.value(0)
     x = n.x()
-    if to == BOOL:
-        return n.b.one("convert", x, dtype=BOOL)
+    if to.bits == _NIBBLE and n.dtype().is_float:  # what is out of range wraps, as by way of a wider integer
+        x = n.b.one("convert", x, dtype=I32)
     return forms.convert(n.b, x, to, saturate=to.is_float and to.bits == 8 and bool(n.attr("saturate", 1)))
 
 
@@ -67,6 +69,8 @@ def _cast(n: Call, to: DType) -> int | Value:
 def bit_cast(n: Call) -> int:
     """The bits as another dtype of the same width."""
     to = n.to_dtype(n.need("to"))
+    if n.dtype() == BOOL and to != BOOL and to.bits == BOOL.bits and to.is_int:
+        return n.b.one("convert", n.x(), dtype=to)
     if BOOL in (to, n.dtype()) and to != n.dtype():
-        n.refuse(f"the bits of {n.dtype()} are none of {to}: bool has one bit")
+        n.refuse(f"the bits of {n.dtype()} are none of {to}")
     return n.b.one("bitcast_convert", n.x(), dtype=to)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from math import prod
 
-from ....graph import forms
+import numpy as np
+
+from ....graph import NDArray, forms
 from ....graph.dtypes import F32
 from ..call import Call
 from ..table import handles
-from .windows import geometry
+from .windows import Geometry, geometry
 
 
-def _windows(n: Call):  # noqa: ANN202  # a Geometry
+def _windows(n: Call) -> Geometry:
     return geometry(n, tuple(int(k) for k in n.need("kernel_shape")), bool(n.attr("ceil_mode", 0)))
 
 
@@ -112,20 +114,26 @@ def _region(
     image = forms.slice_any(n.b, n.x(0), (at,), (at + 1,))
     offset = 0.5 if half else 0.0
     x1, y1, x2, y2 = (v * scale - offset for v in region)
+    images = [image]
     for axis, count, first, last in ((2, bins[0], y1, y2), (3, bins[1], x1, x2)):
         extent = last - first if half else max(last - first, 1.0)
         samples = ratio if ratio > 0 else max(math.ceil(extent / count), 1)
-        image = _sampled(n, image, axis, count, samples, first, extent / count)
-    shape = n.b.types[image].shape
-    apart = forms.reshape(n.b, image, (1, shape[1], bins[0], shape[2] // bins[0], bins[1], shape[3] // bins[1]))
+        size = int(n.b.types[image].shape[axis])
+        low, high = _samples(count, samples, first, extent / count, size)
+        # The greatest is of the four weighted corners of every sample, not of their sums.
+        ways = (low + high,) if kind == "avg" else (low, high)
+        images = [forms.resample(n.b, v, axis, w) for v in images for w in ways]
+    made = images[0]
+    for other in images[1:]:
+        made = n.b.one("max", made, other)
+    shape = n.b.types[made].shape
+    apart = forms.reshape(n.b, made, (1, shape[1], bins[0], shape[2] // bins[0], bins[1], shape[3] // bins[1]))
     return forms.reduce(n.b, apart, "mean" if kind == "avg" else "max", (3, 5))
 
 
-def _sampled(n: Call, image: int, axis: int, count: int, samples: int, first: float, step: float) -> int:
-    import numpy as np
-
-    size = int(n.b.types[image].shape[axis])
-    weights = np.zeros((count * samples, size))
+def _samples(count: int, samples: int, first: float, step: float, size: int) -> tuple[NDArray, NDArray]:
+    """Weights [samples, elements] of the elements below and above each sample of an axis."""
+    low_weights, high_weights = (np.zeros((count * samples, size)) for _ in range(2))
     for i in range(count * samples):
         place = first + (i // samples) * step + (i % samples + 0.5) * step / samples
         if not -1.0 <= place <= size:
@@ -134,6 +142,6 @@ def _sampled(n: Call, image: int, axis: int, count: int, samples: int, first: fl
         low = min(int(place), size - 1)
         upper = min(low + 1, size - 1)
         part = place - low if low < size - 1 else 0.0
-        weights[i, low] += 1 - part
-        weights[i, upper] += part
-    return forms.resample(n.b, image, axis, weights)
+        low_weights[i, low] = 1 - part
+        high_weights[i, upper] = part
+    return low_weights, high_weights

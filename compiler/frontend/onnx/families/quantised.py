@@ -11,12 +11,17 @@ from ..table import handles
 from .windows import geometry
 
 
+def _axis(n: Call) -> int:
+    """The axis of scales; it means nothing where there is one scale for all."""
+    return n.axis(1) if n.type(1).size > 1 else 0
+
+
 @handles("QuantizeLinear")
 def quantize_linear(n: Call) -> int:
     """round(x / scale) + zero, held to the range; per tensor, along an axis, or in blocks of it."""
     stated = n.attr("output_dtype", 0)
     to = n.dtype(2) if n.has(2) else n.to_dtype(stated) if stated else U8
-    return forms.quantize_linear(n.b, n.x(0), n.x(1), n.maybe(2), n.axis(1) if n.shape() else 0, to)
+    return forms.quantize_linear(n.b, n.x(0), n.x(1), n.maybe(2), _axis(n), to)
 
 
 @handles("DequantizeLinear")
@@ -24,7 +29,7 @@ def dequantize_linear(n: Call) -> int:
     """(q - zero) * scale."""
     stated = n.attr("output_dtype", 0)
     to = n.to_dtype(stated) if stated else n.dtype(1)
-    return forms.dequantize_linear(n.b, n.x(0), n.x(1), n.maybe(2), n.axis(1) if n.type().rank > 1 else 0, to)
+    return forms.dequantize_linear(n.b, n.x(0), n.x(1), n.maybe(2), _axis(n), to)
 
 
 @handles("DynamicQuantizeLinear")

@@ -118,10 +118,9 @@ def compress(n: Call) -> int:
 @handles("Dropout")
 def dropout(n: Call) -> list[Value | int]:
     """The operand: nothing is dropped when a network is only used. The mask is all true."""
-    training = n.known(2)
-    if n.has(2) and (training is None or bool(training.reshape(()))):
-        ratio = n.known(1)
-        if ratio is None or float(ratio.reshape(())) != 0 or training is None:
+    if n.has(2) and bool(n.static(2, "training mode").reshape(())):
+        ratio = float(n.static(1, "ratio").reshape(())) if n.has(1) else 0.5
+        if ratio:
             n.refuse("it is in training mode, which draws random numbers", "export the model for inference")
     if n.version < 7 and not n.attr("is_test", 0):
         n.refuse("it is in training mode, which draws random numbers", "export the model for inference")
@@ -140,7 +139,8 @@ def mel_weight_matrix(n: Call) -> NDArray:
     bins, length, rate = (int(n.static(i, "operand").reshape(())) for i in range(3))
     low, high = (float(n.static(i, "operand").reshape(())) for i in (3, 4))
     spectrum = length // 2 + 1
-    mels = np.linspace(2595 * np.log10(1 + low / 700), 2595 * np.log10(1 + high / 700), bins + 2)
+    first, last = (2595 * np.log10(1 + f / 700) for f in (low, high))
+    mels = first + np.arange(bins + 2) * (last - first) / (bins + 2)
     edges = np.floor((length + 1) * 700 * (10 ** (mels / 2595) - 1) / rate).astype(np.int64)
     out = np.zeros((spectrum, bins))
     for i in range(bins):

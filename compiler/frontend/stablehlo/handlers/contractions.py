@@ -33,6 +33,8 @@ def _algorithm(call: Call) -> str | None:
         return "highest"
     if names == {"bf16"} and isinstance(count, int):
         return "default" if count == 1 else "high" if count <= 3 else "highest"
+    if names == {"tf32"} and isinstance(count, int):  # 11 bits of a product's factors, of which two bf16 hold 16
+        return "high" if count == 1 else "highest"
     call.refuse(f"asks for a product in {', '.join(sorted(names)) or 'an unknown type'}", "ask for bf16 or f32 products", "E1105")
 
 

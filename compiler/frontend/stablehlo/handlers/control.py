@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....graph import forms
+from ....graph import Builder, TensorType, forms
 from ....graph.dtypes import BOOL, I32
 from ..call import Call, Handler
 from ..syntax import Symbol
@@ -42,6 +42,39 @@ def _case(call: Call) -> Sequence[int]:
         call.refuse(f"is decided by {call.type()} among {len(call.op.regions)} branches")
     branches, captures = call.scope.closed([(block, ()) for block in call.op.regions], call.op.name)
     return forms.case(call.b, index, captures, branches)
+
+
+def _scan(call: Call) -> Sequence[int]:
+    """chlo.scan: the region takes one element of each input along `dimension` and the carries, and gives outputs and carries."""
+    b, n = call.b, _inputs(call)
+    xs, inits, axis = call.args[:n], call.args[n:], call.int("dimension")
+    if any(not 0 <= axis < b.types[x].rank or b.types[x].shape[axis] != call.type().shape[axis] for x in xs):
+        call.refuse(f"scans axis {axis} of {', '.join(str(b.types[x]) for x in xs)}")
+    back = call.flag("is_reverse")
+    rows = [forms.moveaxis(b, x, axis, 0) for x in xs]
+    rows = [b.one("reverse", r, axes=(0,)) for r in rows] if back else rows
+    elements = [b.types[r].with_shape(b.types[r].shape[1:]) for r in rows]
+    region = call.region([*elements, *(b.types[v] for v in inits)])
+    outs = len(region.outputs) - len(inits)
+    inner = Builder("scan", b.loc)
+    inner.input("i", TensorType(I32, ()))
+    carried = [inner.input(f"c{i}", b.types[v]) for i, v in enumerate(inits)]
+    given = [inner.input(f"x{i}", t) for i, t in enumerate(elements)]
+    made = inner.inline(region, (*given, *carried))
+    body = inner.finish((*made[outs:], *made[:outs]))
+    attrs = {"n": int(call.type().shape[axis]), "carry": len(inits), "xs": len(rows)}
+    done = b.add("loop", (*inits, *rows), attrs, regions=(body,))
+    ys = [b.one("reverse", y, axes=(0,)) if back else y for y in done[len(inits) :]]
+    return (*(forms.moveaxis(b, y, 0, axis) for y in ys), *done[: len(inits)])
+
+
+def _inputs(call: Call) -> int:
+    """How many of the operands are inputs; the rest are initial values."""
+    sizes = call.value("operandSegmentSizes", "operand_segment_sizes")
+    n = call.as_ints(sizes, "operandSegmentSizes")[0] if sizes is not None else call.int("inits")
+    if not 1 <= n <= len(call.args):
+        call.refuse(f"has {n} inputs among {len(call.args)} operands")
+    return n
 
 
 def _call(call: Call) -> Sequence[int]:
@@ -86,6 +119,7 @@ TABLE: dict[str, Handler] = {
     "stablehlo.while": _while,
     "stablehlo.if": _if,
     "stablehlo.case": _case,
+    "chlo.scan": _scan,
     "func.call": _call,
     "stablehlo.composite": _composite,
     "stablehlo.custom_call": _custom_call,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....graph import forms
+from ....graph import DTYPES, DType, forms
 from ....graph.dtypes import BOOL
 from ..call import Call, Handler
 
@@ -77,8 +77,34 @@ def _convert(call: Call) -> int:
 
 
 def _bitcast(call: Call) -> int:
-    (x,), to = call.arity(1), call.gives_one.dtype
-    return x if call.type().dtype == to else call.b.one("bitcast_convert", x, dtype=to)
+    (x,), to, source = call.arity(1), call.gives_one.dtype, call.type().dtype
+    if source == to:
+        return x
+    if source == BOOL:
+        whole = _from_bits(call, x, DTYPES[f"u{to.bits}"])
+        return whole if call.b.types[whole].dtype == to else call.b.one("bitcast_convert", whole, dtype=to)
+    if to == BOOL:
+        own = DTYPES[f"u{source.bits}"]
+        return _to_bits(call, x if source == own else call.b.one("bitcast_convert", x, dtype=own))
+    return call.b.one("bitcast_convert", x, dtype=to)
+
+
+def _from_bits(call: Call, x: int, to: DType) -> int:
+    """The last axis, of as many bools as `to` has bits, as one integer; the first is the lowest bit."""
+    b, t = call.b, call.type()
+    if not t.rank or t.shape[-1] != to.bits:
+        call.refuse(f"makes one {to} of {to.bits} bits along the last axis, got {t}")
+    places = b.one("iota", axis=t.rank - 1, dtype=to, shape=t.shape)
+    return b.one("reduce_sum", b.one("shift_left", b.one("convert", x, dtype=to), places), axes=(t.rank - 1,))
+
+
+def _to_bits(call: Call, x: int) -> int:
+    """A last axis of the bits of each unsigned integer, the lowest first."""
+    b, t = call.b, call.b.types[x]
+    shape = (*t.shape, t.dtype.bits)
+    wide = b.one("broadcast", x, shape=shape, dims=tuple(range(t.rank)))
+    down = b.one("shift_right_logical", wide, b.one("iota", axis=t.rank, dtype=t.dtype, shape=shape))
+    return b.one("ne", b.one("and", down, forms.scalar(b, 1, down)), forms.scalar(b, 0, down))
 
 
 def _reduce_precision(call: Call) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....graph import Builder, Graph, forms, live
+from ....graph import DTYPES, Builder, Graph, forms, live
+from ....graph.dtypes import BOOL
 from ..call import Call, Handler
 from .contractions import pairs
 from .elementwise import BINARY
@@ -58,9 +59,11 @@ def _argument_of_best(
     if len(xs) != 2 or len(axes) != 1:
         return None
     places, kind = call.scope.node(xs[1]), _picks(region)
+    x, to = xs[0], call.b.types[xs[1]].dtype
     if kind is None or places is None or places.op != "iota" or places.attr("axis") != axes[0]:
         return None
-    x, to = xs[0], call.b.types[xs[1]].dtype
+    if call.b.types[x].dtype == BOOL:
+        return None
     n = int(call.b.types[x].shape[axes[0]])
     # Without elements the initial values are the answer, and an initial value may itself be the best.
     start = forms.known(call.b, inits[0])
@@ -132,9 +135,17 @@ def _select_and_scatter(call: Call) -> int:
     inputs = tuple(n.out for n in select.inputs)
     if test is None or test.op not in ("ge", "gt", "le", "lt") or test.args != inputs:
         call.refuse("selects by something else than a comparison of the two elements", "compare with GE, GT, LE or LT", "E1105")
-    if forms.region_kind(scatter) != "sum":
+    kind = forms.region_kind(scatter)
+    if kind != "sum" and not (kind == "or" and element.dtype == BOOL):
         call.refuse("combines by something else than addition", "add what is scattered", "E1105")
-    return forms.select_and_scatter(call.b, x, source, init, windows, test.op)
+    if element.dtype != BOOL:
+        return forms.select_and_scatter(call.b, x, source, init, windows, test.op)
+    # Whether anything true was scattered: how many were.
+    wide = DTYPES["i32"]
+    counts = forms.select_and_scatter(
+        call.b, *(forms.convert(call.b, v, wide) for v in (x, source)), None, windows, test.op
+    )  # fmt: skip
+    return forms.combined(call.b, call.b.one("ne", counts, forms.scalar(call.b, 0, counts)), "or", init)
 
 
 TABLE: dict[str, Handler] = {
