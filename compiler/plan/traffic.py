@@ -14,8 +14,8 @@ from ..graph import LEAVES, Graph, Node
 CONSTANTS = LEAVES - {"input", "param"}
 
 
-def param_only(graph: Graph, given: Iterable[int] = ()) -> frozenset[int]:
-    """Values that depend on params and constants alone (`given` are inputs to be taken as params)."""
+def known_at_load(graph: Graph, given: Iterable[int] = ()) -> frozenset[int]:
+    """Values that depend on params and literals alone (`given` are inputs to be taken as params)."""
     known = set(given)
     for n in graph.nodes:
         if n.op in LEAVES:
@@ -42,7 +42,7 @@ def compulsory_bytes(graph: Graph) -> int:
 
 def compulsory_traffic(graph: Graph) -> tuple[int, int]:
     """(bytes read, bytes written) that any run of `graph` moves."""
-    loaded = param_only(graph)
+    loaded = known_at_load(graph)
     inputs = sum(_used_bytes(graph, n) for n in graph.inputs)
     params = sum(_used_bytes(graph, n) for n in graph.params)
     made = sum(_read_bytes(graph, v, loaded) for v in _frontier(graph, loaded))
@@ -91,7 +91,7 @@ def touched_bytes(user: Node, v: int, whole: int) -> int:
 
 def executions(graph: Graph, times: int = 1, given: Iterable[int] = ()) -> list[tuple[Graph, Node, int]]:
     """Every run-time node of `graph` and its loops' bodies, with how often it runs. Composites whole."""
-    loaded = param_only(graph, given)
+    loaded = known_at_load(graph, given)
     found: list[tuple[Graph, Node, int]] = []
     for n in graph.nodes:
         if n.op == "loop":
