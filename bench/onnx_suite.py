@@ -311,8 +311,9 @@ def _dims(infos: Iterable[Any], given: Mapping[str, Any]) -> dict[str, int]:
     found: dict[str, int] = {}
     for info in infos:
         for axis, d in enumerate(info.type.tensor_type.shape.dim):
-            if not d.HasField("dim_value"):
-                found[d.dim_param or f"{info.name}.{axis}"] = given[info.name].shape[axis]
+            if not d.HasField("dim_value") or d.dim_value < 0:
+                symbol = d.dim_param if d.dim_param != "?" else ""
+                found[symbol or f"{info.name}.{axis}"] = given[info.name].shape[axis]
     return found
 
 

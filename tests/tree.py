@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # The rooms that are shipped, and the kinds of files in them that are.
 ROOMS = ("compiler", "grammar", "rules", "stdlib", "targets")
-SHIPPED_SUFFIXES = (".py", ".lark", ".rules", ".tdsl", ".toml")
+SHIPPED_SUFFIXES = (".py", ".lark", ".rules", ".tdsl", ".csl", ".toml")
 # Where git cannot tell: what tools leave behind.
 _LEFT_BEHIND = {"build", "dist", "__pycache__"}
 _HIDDEN_AND_OURS = {".ci", ".gitignore"}

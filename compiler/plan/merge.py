@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ..graph import Node
 from .anatomy import Anatomy, contracts
 from .pricing import Pricer
 from .target import KernelCost, Reason, Refusal
@@ -101,7 +102,12 @@ class Fusion:
         self.owner: dict[int, int] = {}
         self.readers: dict[int, set[int]] = {v: set() for v in a.position}
         self._next = 0
-        self._sources = {i: frozenset(b for v in n.args for b in a.bases[v]) for i, n in enumerate(a.graph.nodes)}
+        # A loop reads its operands where they lie in main memory; a kernel reads through views.
+        lies = dict(a.aliases)
+        self._sources = {
+            i: frozenset(lies.get(v, v) for v in n.args) if a.roles[i] == "loop" else _bases(a, n)
+            for i, n in enumerate(a.graph.nodes)
+        }
         if not self._begin(self._parts(start)):
             self._begin(self._parts(()))
 
@@ -350,6 +356,10 @@ class Fusion:
         """Where a recipe stands among equal gains: by place in the graph; joins before copies."""
         places = (min(self.groups[g].ops) for g in recipe.groups)
         return (recipe.kind == "copy", *places, *recipe.groups)
+
+
+def _bases(a: Anatomy, node: Node) -> frozenset[int]:
+    return frozenset(b for v in node.args for b in a.bases[v])
 
 
 def _has_cycle(parts: Sequence[frozenset[int]], users: Mapping[int, set[int]], a: Anatomy) -> bool:

@@ -175,4 +175,7 @@ CODES: dict[str, Code] = {
     "E1110": Code("A model states another shape than its nodes make.", "Mend `--dim`, or export the model again."),
     "E1111": Code("A model is of an opset that tdslc does not read.", "Convert it with onnx.version_converter."),
     "E1112": Code("A `--bind` fits no input.", "Name an input of the model, with a value of its type."),
+    "E1113": Code("A text is not written as StableHLO is.", "Give what `lowered.as_text()` or `stablehlo-opt` prints."),
+    "E1114": Code("A module is larger than the compiler takes.", "Write repetition as a `stablehlo.while`."),
+    "E1115": Code("A model has no input of the name given.", "Use one of the names listed."),
 }

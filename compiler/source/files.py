@@ -14,19 +14,19 @@ from .span import SourceFile
 MAX_SOURCE_BYTES = 16 * 1024 * 1024
 
 
-def read_source(path: str | os.PathLike[str]) -> SourceFile:
+def read_source(path: str | os.PathLike[str], most: int = MAX_SOURCE_BYTES) -> SourceFile:
     """The text at `path`: UTF-8, a byte order mark dropped, line ends made `\\n`. Raises DiagnosticError.
 
-    Only regular files of at most `MAX_SOURCE_BYTES` are read, so a pipe or a device can neither hang nor flood us.
+    Only regular files of at most `most` bytes are read, so a pipe or a device can neither hang nor flood us.
     """
     name = os.fspath(path)
-    return decode_source(name, _read_bytes(name))
+    return decode_source(name, _read_bytes(name, most), most)
 
 
-def decode_source(name: str, data: bytes) -> SourceFile:
+def decode_source(name: str, data: bytes, most: int = MAX_SOURCE_BYTES) -> SourceFile:
     """`data` as the text shown under `name`; the same checks as `read_source` after reading."""
-    if len(data) > MAX_SOURCE_BYTES:
-        raise _refused("E0005", f"{name}: larger than {MAX_SOURCE_BYTES // 2**20} MiB, too large for a source text")
+    if len(data) > most:
+        raise _refused("E0005", f"{name}: larger than {most // 2**20} MiB, too large for a source text")
     if b"\0" in data:
         raise _refused("E0003", f"{name}: a binary file, not text (byte {data.index(0)} is NUL)")
     try:
@@ -38,7 +38,7 @@ def decode_source(name: str, data: bytes) -> SourceFile:
     return SourceFile(name, text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def _read_bytes(name: str) -> bytes:
+def _read_bytes(name: str, most: int) -> bytes:
     if "\0" in name:
         raise _refused("E0001", "the file name holds a NUL character")
     try:
@@ -48,7 +48,7 @@ def _read_bytes(name: str) -> bytes:
         if not stat.S_ISREG(mode):
             raise _refused("E0002", f"{name}: is not a regular file")
         with open(name, "rb") as file:
-            return file.read(MAX_SOURCE_BYTES + 1)
+            return file.read(most + 1)
     except FileNotFoundError:
         raise _refused("E0001", f"{name}: no such file", _siblings_hint(name)) from None
     except OSError as error:

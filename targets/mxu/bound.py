@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from ...compiler.graph import OPS, Graph, Node, expand, is_composite
+from ...compiler.graph.ops.contract import is_depthwise
 from ...compiler.plan.target import Bound
 from ...compiler.plan.traffic import compulsory_bytes, executions
 from .chip import Chip
@@ -24,6 +25,9 @@ def bound(graph: Graph, chip: Chip) -> Bound:
             if n.op in ("matmul", "conv"):
                 work = _contraction_flops(inner, n)
                 flops += work * times
+                if n.op == "conv" and _is_depthwise(inner, n):
+                    cycles["valu"] += times * work / (chip.vpu.lanes * chip.vpu.sublanes * chip.vpu.alu_slots)
+                    continue
                 cycles["mxu"] += times * work / 2 * _passes(inner, n) / _macs_per_cycle(inner, n, chip)
             elif "elementwise" in OPS[n.op].traits and n.args:
                 registers = n.types[0].size / (chip.vpu.lanes * chip.vpu.sublanes)
@@ -49,6 +53,12 @@ def _contraction_flops(g: Graph, n: Node) -> int:
     if n.op == "matmul":
         return 2 * n.type.size * int(g.types[n.args[0]].shape[-1])
     return 2 * n.type.size * int(prod(g.types[n.args[1]].shape[1:]))
+
+
+def _is_depthwise(g: Graph, n: Node) -> bool:
+    groups = n.attr("groups")
+    assert isinstance(groups, int)
+    return is_depthwise(g.types[n.args[1]].shape, groups)
 
 
 def _passes(g: Graph, n: Node) -> int:

@@ -20,8 +20,9 @@ from ...compiler.plan.tiling import tile_extent
 from .chip import Chip
 from .emit_kernel import Room, allocate
 from .emit_matmul import MatrixUnits
-from .numerics import passes
+from .numerics import feeds, passes
 from .stages import Stage, stages
+from .streamed import can_stream, streamed_cost
 from .strided import dense, element_bytes, padded_bytes, padded_size
 from .tiles import Cut, Form, Region, form, regions, tile_body
 from .work import ZERO, Work, contiguous_runs, lane_work, mul_cycles, push_cycles, unit_cycles, vector_work
@@ -58,12 +59,16 @@ def vmem_half(chip: Chip) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A grid, its regions, its expected cost. `solo`: it needs more than half of VMEM."""
+    """A grid, its regions, its expected cost. `solo`: it needs more than half of VMEM.
+
+    `streamed`: no grid fits, and the kernel works from main memory.
+    """
 
     grid: tuple[Cut, ...]
     regions: tuple[Region, ...]
     cost: KernelCost
     solo: bool
+    streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,7 @@ def _held(f: Form, v: int) -> _Held:
 @lru_cache(maxsize=4096)
 def choose(body: Graph, chip: Chip) -> Choice | Refusal:
     """The cheapest grid of those tried that fits in VMEM, or why none does."""
-    f = form(body)
+    f = form(body, feeds(chip))
     total = _totals(f, chip)
     priced = sorted(
         ((_price(f, total, grid, chip), i, grid) for i, grid in enumerate(_grids(f, total))),
@@ -124,13 +129,15 @@ def choose(body: Graph, chip: Chip) -> Choice | Refusal:
     )
     half, whole = vmem_half(chip), chip.mem.vmem_bytes
     shared = next((row for row in priced if row[0].fast_bytes <= half or _fits(f, row[2], half)), None)
-    if shared is priced[0]:
+    if shared is not None and shared is priced[0]:
         return Choice(shared[2], regions(f, shared[2]), shared[0], False)
     alone = next((row for row in priced if _fits(f, row[2], whole)), None)
     if shared is not None and (alone is None or shared[0].seconds <= SOLO_GAIN * alone[0].seconds):
         return Choice(shared[2], regions(f, shared[2]), shared[0], False)
     if alone is not None:
         return Choice(alone[2], regions(f, alone[2]), alone[0], True)
+    if can_stream(body):
+        return Choice((), (), streamed_cost(body, chip), False, True)
     least = min((fast_bytes(f, regions(f, grid)) for _, _, grid in priced), default=0)
     return Refusal(
         "capacity", f"the smallest tiles need {least / 2**20:.1f} MiB of VMEM, the chip has {chip.mem.vmem_mib:g} MiB"
@@ -142,7 +149,7 @@ def _totals(f: Form, chip: Chip) -> _Totals:
     found = stages(f.body, dict.fromkeys(f.body.types, 1))
     vector = ZERO
     for s in found:
-        vector += vector_work(s.body, chip) if s.body is not None else _lane_work(s, chip)
+        vector += vector_work(s.body, chip) if s.body is not None else _lane_work(f, s, chip)
     read = {k.value for s in found for k in s.reads}
     return _Totals(
         len({s.level for s in found}),
@@ -155,9 +162,10 @@ def _totals(f: Form, chip: Chip) -> _Totals:
     )
 
 
-def _lane_work(s: Stage, chip: Chip) -> Work:
+def _lane_work(f: Form, s: Stage, chip: Chip) -> Work:
     """Rotations of a matrix product whose operands' or sums' rows start within a row of lanes."""
-    boxes = [(o.box, BF16) for o in s.operands for _ in o.keys]
+    fed = _fed(f, s.node) if s.node is not None else BF16
+    boxes = [(o.box, fed) for o in s.operands for _ in o.keys]
     boxes += [(s.sums, F32)] if s.sums is not None else []
     work = ZERO
     for box, dtype in boxes:

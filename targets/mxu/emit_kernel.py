@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...compiler.graph import TensorType
-from ...compiler.graph.dtypes import F32
 from .emit_matmul import MatrixUnits, Placed, matmul_stream
 from .isa import (
     Address,
@@ -33,7 +32,7 @@ from .isa import (
     When,
 )
 from .numerics import passes
-from .stages import Key, Stage, type_of
+from .stages import Key, Stage, is_sums, type_of
 from .strided import Box, dense, padded, padded_bytes
 from .tiles import Form, Region, TileBody, tile_body
 
@@ -220,7 +219,7 @@ class _Region:
         """Whether `key` is the form in which an output leaves."""
         if key.value not in self.form.body.outputs or not self.tile.graph.types[key.value].size:
             return False
-        return key.form == "tile" or (key.form == "acc" and self.form.body.types[key.value].dtype == F32)
+        return key.form == "tile" or (key.form == "acc" and is_sums(self.form.body.types[key.value]))
 
     def sends(self, stage: Stage) -> list[Instruction]:
         """Starts copies of the outputs that `stage` made."""

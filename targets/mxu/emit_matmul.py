@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...compiler.graph import DType
-from ...compiler.graph.dtypes import F32
 from .isa import Address, Condition, Instruction, Loop, Mul, Pop, Push, Term, When
 from .strided import Box, element_bytes, reshaped
 
@@ -53,7 +52,7 @@ class MatrixUnits:
 def matmul_stream(
     lhs: Sequence[Placed], rhs: Sequence[Placed], acc: Placed, order: Sequence[tuple[int, int]], mxu: MatrixUnits
 ) -> tuple[Instruction, ...]:
-    """acc = lhs @ rhs. lhs and rhs are the parts [..B, M, K] and [..B, K, N] (or [K, N]); acc is f32 [..B, M, N].
+    """acc = lhs @ rhs. lhs and rhs are the parts [..B, M, K] and [..B, K, N] (or [K, N]); acc is [..B, M, N].
 
     `order` lists (lhs part, rhs part) in the order their products are summed.
     """
@@ -291,11 +290,11 @@ class _Stream:
         return list(put) if not looped else self._by_first(put, add, off)
 
     def _into(self, unit: int, off: int):
-        return self.acc.box.at("vmem", self._at(self.acc, 2, unit, off), F32)
+        return self.acc.box.at("vmem", self._at(self.acc, 2, unit, off), self.acc.dtype)
 
     def _into_last(self, unit: int):
         shift = (unit + (self.groups - 1) * self.units) * self.steps[2]
-        return self.acc.box.at("vmem", self.acc.start + shift, F32)
+        return self.acc.box.at("vmem", self.acc.start + shift, self.acc.dtype)
 
     # ---- conditions ----
 

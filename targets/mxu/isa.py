@@ -117,7 +117,7 @@ class Push:
 class Mul:
     """Latches the staged tile (`latch`) and streams `lhs` ([rows, k]) through matrix unit `unit`.
 
-    Results ([rows, n] f32) go to the unit's result queue or, with `acc`, are added to (`add`) or put
+    Results ([rows, n] f32, of integers i32) go to the unit's result queue or, with `acc`, are added to (`add`) or put
     into accumulator rows from `acc` on; only chips with accumulators have those.
     """
 
@@ -132,7 +132,7 @@ class Mul:
 class Pop:
     """Takes `dst`'s rows from unit `unit`'s result queue (or accumulator rows from `acc` on) into VMEM.
 
-    With `add`, they are added to what `dst` (f32) holds, in f32.
+    With `add`, they are added to what `dst` (f32 or i32) holds, in its type.
     """
 
     unit: int
@@ -143,7 +143,9 @@ class Pop:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """Evaluates `body` on the vector units: loads `inputs`, stores `outputs` (VMEM views, in order).
+    """Evaluates `body` on the vector units: loads `inputs`, stores `outputs` (views in order, in VMEM).
+
+    With all views in HBM the body is streamed from and to main memory, and nothing else runs until it is done.
 
     Every op of the table is legal inside; elementwise, reduce and view ops run on vector registers,
     others element by element. The op's own rounding holds between ops.

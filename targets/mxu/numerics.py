@@ -8,14 +8,16 @@ its partial products one after another, the smallest first. Must not know progra
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from ...compiler.graph import Builder, Context, Contraction, DType, Graph, NDArray, TensorType
-from ...compiler.graph.dtypes import BF16, F32, F64, from_numpy
+from ...compiler.graph.dtypes import BF16, F32, F64, I8, I32, U8, from_numpy, rounded
 from ...compiler.graph.evaluate import run_region
+from ...compiler.graph.ops.row import added
 from .chip import Chip
 
 # Partial products of an f32 tile by precision: (part of a, part of b), in the order in which they are added.
@@ -29,9 +31,19 @@ BF16_MAX = float(np.uint16(0x7F7F).view(BF16.numpy))  # pyright: ignore[reportAr
 
 def passes(dtype: DType, precision: str) -> tuple[tuple[int, int], ...] | None:
     """Partial products of a tile, (part of a, part of b) in order; None when the unit has no path for `dtype`."""
-    if dtype == BF16:
+    if dtype in (BF16, I8, U8):
         return ((0, 0),)
     return PASSES[precision] if dtype == F32 else None
+
+
+def sum_dtype(dtype: DType) -> DType:
+    """What products with a result of `dtype` are summed in: i32 for integers, f32 for floats."""
+    return I32 if dtype.is_int else F32
+
+
+def feeds(chip: Chip) -> frozenset[DType]:
+    """The dtypes that the units of `chip` take in, f32 by its bf16 parts."""
+    return frozenset(d for d in (BF16, I8, U8) if chip.mxu.multiplies(d)) | {F32}
 
 
 def parts_of(precision: str) -> int:
@@ -101,6 +113,11 @@ class MxuContraction(Contraction):
                 return self._tiled([(a, b)]).astype(out.numpy)
             left, right = _split(a, precision), _split(b, precision)
             return self._tiled([(left[i], right[j]) for i, j in PASSES[precision]]).astype(out.numpy)
+
+    def tap_sums(self, products: Iterable[tuple[NDArray, NDArray]], out: DType) -> NDArray:
+        """On the vector units: products and sums in f32 (f64 in f64), each rounded; integers modulo 2^32 or 2^64."""
+        wide = np.float64 if out == F64 else np.float32 if out.is_float else np.int64
+        return rounded(added((x.astype(wide), y.astype(wide)) for x, y in products), out)
 
     def _tiled(self, pairs: list[tuple[NDArray, NDArray]]) -> NDArray:
         """Tile by tile in rising k, and within a tile pair by pair, added in f32."""

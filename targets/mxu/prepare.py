@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from ...compiler.graph import Builder, Graph, Node, expand, live
-from ...compiler.graph.dtypes import I32, int_range
+from ...compiler.graph import Attr, Builder, DType, Graph, Node, expand, live
+from ...compiler.graph.dtypes import BF16, F32, I8, I32, U8, int_range
+from ...compiler.graph.ops.contract import is_depthwise
 from ...compiler.graph.ops.movement import ints
 from .strided import Box, dense, view_of
 
@@ -34,9 +35,15 @@ class Prepared:
     origins: tuple[Origin, ...]
 
 
+ALL_FED: frozenset[DType] = frozenset((BF16, F32, I8, U8))
+
+
 @lru_cache(maxsize=512)
-def prepare(body: Graph) -> Prepared:
+def prepare(body: Graph, fed: frozenset[DType] = ALL_FED) -> Prepared:
     """`body` without composites, convolutions and empty contractions; values numbered in order.
+
+    `fed` are the dtypes that the chip's matrix units take in. Narrower floats are multiplied as f32, which is what they
+    are summed in; 8-bit integers that no unit takes in as i32, on the vector units.
 
     An output that is an input becomes a copy of it.
     """
@@ -44,7 +51,7 @@ def prepare(body: Graph) -> Prepared:
     b = Builder(whole.name)
     names: dict[int, int] = {}
     for n in whole.nodes:
-        names.update(zip(n.outs, _node(b, n, [names[a] for a in n.args], whole), strict=True))
+        names.update(zip(n.outs, _node(b, n, [names[a] for a in n.args], whole, fed), strict=True))
     return _sliced_inputs(live(b.finish([names[v] for v in whole.outputs], whole.output_names)))
 
 
@@ -77,14 +84,36 @@ def _sliced_inputs(graph: Graph) -> Prepared:
     return Prepared(b.finish(outputs, graph.output_names), tuple(origins))
 
 
-def _node(b: Builder, n: Node, args: list[int], whole: Graph) -> tuple[int, ...]:
+def _node(b: Builder, n: Node, args: list[int], whole: Graph, fed: frozenset[DType]) -> tuple[int, ...]:
     if n.op == "conv":
-        return (_conv(b, n, args[0], args[1], whole),)
+        groups = n.attr("groups")
+        assert isinstance(groups, int)
+        if is_depthwise(whole.types[n.args[1]].shape, groups):
+            return b.copy(n, args)  # the vector units do it tap by tap
+        return (_conv(b, n, args[0], args[1], whole, fed),)
     if n.op == "take" and whole.types[n.args[1]].dtype != I32:
         return (b.one("take", args[0], _row_numbers(b, n, args[1], whole), axis=n.attr("axis"), loc=n.loc),)
-    if n.op == "matmul" and whole.types[n.args[0]].shape[-1] == 0:
-        return (b.full(0, n.type.dtype, n.type.shape, loc=n.loc),)
+    if n.op == "matmul":
+        if whole.types[n.args[0]].shape[-1] == 0:
+            return (b.full(0, n.type.dtype, n.type.shape, loc=n.loc),)
+        return (_matmul(b, n, args[0], args[1], fed),)
     return b.copy(n, args)
+
+
+def _matmul(b: Builder, n: Node, x: int, y: int, fed: frozenset[DType]) -> int:
+    """x @ y with the result's dtype of `n`, a matmul or a convolution."""
+    own, other, out = b.types[x].dtype, b.types[y].dtype, n.type.dtype
+    attrs: dict[str, Attr] = {"precision": n.attr("precision")}
+    if own.is_float and own.bits <= 16 and own not in fed:
+        wide = [b.one("convert", v, dtype=F32, loc=n.loc) for v in (x, y)]
+        (product,) = b.add("matmul", wide, attrs, loc=n.loc)
+        return product if out == F32 else b.one("convert", product, dtype=out, loc=n.loc)
+    if own.bits == 8 and own.is_int and not {own, other} <= fed:
+        wide = [b.one("convert", v, dtype=I32, loc=n.loc) for v in (x, y)]
+        wider = out if out.bits == 64 and out.kind == "int" else None
+        (product,) = b.add("matmul", wide, {**attrs, "dtype": wider}, loc=n.loc)
+        return product if b.types[product].dtype == out else b.one("convert", product, dtype=out, loc=n.loc)
+    return b.add("matmul", (x, y), {**attrs, "dtype": None if out == own == other else out}, loc=n.loc)[0]
 
 
 def _row_numbers(b: Builder, n: Node, index: int, g: Graph) -> int:
@@ -96,14 +125,16 @@ def _row_numbers(b: Builder, n: Node, index: int, g: Graph) -> int:
     return b.one("convert", held, dtype=I32, loc=n.loc)
 
 
-def _conv(b: Builder, n: Node, x: int, w: int, g: Graph) -> int:
+def _conv(b: Builder, n: Node, x: int, w: int, g: Graph, fed: frozenset[DType]) -> int:
     """conv as patches @ weights; rows are (batch, *out), K is (channel, *window) as in the op's meaning."""
     groups, out = n.attr("groups"), n.type.shape
     assert isinstance(groups, int)
     taps = g.types[n.args[1]].shape[2:]
+    if n.type.size == 0:
+        return b.full(0, n.type.dtype, out, loc=n.loc)
     per = g.types[n.args[0]].shape[1] // groups
     wide = per * prod(taps)
-    if wide == 0 or n.type.size == 0:
+    if wide == 0:
         return b.full(0, n.type.dtype, out, loc=n.loc)
     patches = _patches(b, n, x, taps, out[2:])  # [N, *out, C, taps]
     rows, per_out = out[0] * prod(out[2:]), out[1] // groups
@@ -112,7 +143,7 @@ def _conv(b: Builder, n: Node, x: int, w: int, g: Graph) -> int:
         lhs = b.one("reshape", _cut(b, patches, -2, i * per, per), shape=(rows, wide), loc=n.loc)
         rhs = b.one("reshape", _cut(b, w, 0, i * per_out, per_out), shape=(per_out, wide), loc=n.loc)
         rhs = b.one("transpose", rhs, perm=(1, 0), loc=n.loc)
-        parts.append(b.one("matmul", lhs, rhs, precision=n.attr("precision"), loc=n.loc))
+        parts.append(_matmul(b, n, lhs, rhs, fed))
     flat = parts[0] if groups == 1 else b.add("concat", parts, {"axis": 1}, loc=n.loc)[0]
     back = b.one("reshape", flat, shape=(out[0], *out[2:], out[1]), loc=n.loc)
     return b.one("transpose", back, perm=(0, len(out) - 1, *range(1, len(out) - 1)), loc=n.loc)

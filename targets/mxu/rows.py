@@ -17,6 +17,8 @@ from .chip import Chip
 from .choose import Choice, fast_bytes, matrix_units, vmem_half
 from .emit_kernel import KernelCode, Room, Scratch, kernel_code
 from .isa import Address, Condition, DmaStart, Instruction, KernelBlock, Term, When
+from .numerics import feeds
+from .streamed import streamed_instruction
 from .tiles import form
 
 SEMAPHORES_PER_KERNEL = 4096  # more than a kernel can have inputs and outputs
@@ -86,7 +88,10 @@ def _next_iteration(early: Sequence[DmaStart], ring: Ring) -> When:
 def _member(
     k: Kernel, choice: Choice, where: Mapping[int, Address], known: frozenset[int], chip: Chip, room: Room
 ) -> _Member:
-    f = form(k.body)
+    if choice.streamed:
+        code = KernelCode((), (), (streamed_instruction(k, where),), (), True, (), room.base)
+        return _Member(k, code, (), ())
+    f = form(k.body, feeds(chip))
     homes = {v: where[k.inputs[o.index]] for v, o in f.origins.items()}
     homes |= {v: where[outer] for v, outer in zip(f.body.outputs, k.outputs, strict=True)}
     code = kernel_code(f, choice.regions, homes, matrix_units(chip), room, k.name)
@@ -102,7 +107,7 @@ def _rooms(kernels: Sequence[tuple[Kernel, Choice]], chip: Chip, ring: Ring | No
         return rooms, False
     if len(kernels) % 2 == 0:
         return rooms, True
-    sizes = [fast_bytes(form(k.body), c.regions) for k, c in kernels]
+    sizes = [fast_bytes(form(k.body, feeds(chip)), c.regions) for k, c in kernels]
     if len(kernels) == 1:
         return ([Room(0, 0, ring.var)], True) if 2 * sizes[0] <= total else (rooms, False)
     # Behind its two neighbours' buffers, in whichever half has the space.

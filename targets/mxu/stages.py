@@ -3,7 +3,7 @@
 Levels alternate: even levels are vector stages, odd levels matrix products and gathers; a value's
 level is the first at which it can be had. Views cost nothing: they are copied into each vector body
 that reads them, and are addressings of a buffer for a matrix product. What crosses a stage is a
-*key*: a value in one of its forms (`tile` at its dtype, `acc` the f32 sums of a matrix product,
+*key*: a value in one of its forms (`tile` at its dtype, `acc` the f32 or i32 sums of a matrix product,
 `part1of3` a bf16 part of an f32 operand). Must not know addresses or time.
 
 A vector node that hangs only on kernel inputs sinks to its first reader's level, so that nothing is
@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from ...compiler.graph import Builder, Graph, Node, TensorType
 from ...compiler.graph.dtypes import BF16, F32, I32
 from ...compiler.graph.ops.movement import ints
-from .numerics import parts_of, passes, split_body
+from .numerics import parts_of, passes, split_body, sum_dtype
 from .strided import Box, element_bytes, padded, reshaped, view_of
 
 Form: TypeAlias = str
@@ -98,17 +98,25 @@ def is_gather(body: Graph, node: Node) -> bool:
 
 
 def is_matmul(body: Graph, node: Node) -> bool:
-    """A matmul the matrix unit has a datapath for: bf16, and f32 by bf16 passes; result bf16 or f32."""
+    """A matmul the matrix unit has a datapath for: bf16, f32 by bf16 passes, 8-bit integers whose sums i32 holds."""
     if node.op != "matmul" or node.type.size == 0:
         return False
-    return passes(body.types[node.args[0]].dtype, str(node.attr("precision"))) is not None
+    a = body.types[node.args[0]]
+    if passes(a.dtype, str(node.attr("precision"))) is None:
+        return False
+    return node.type.dtype.bits <= 32 or not a.dtype.is_int or int(a.shape[-1]) * 255**2 < 2**31
+
+
+def is_sums(t: TensorType) -> bool:
+    """Whether a product of this type is its sums as they are."""
+    return t.dtype == sum_dtype(t.dtype)
 
 
 def type_of(body: Graph, key: Key) -> TensorType:
     """The type a key has in VMEM."""
     t = body.types[key.value]
     if key.form == "acc":
-        return t.with_dtype(F32)
+        return t.with_dtype(sum_dtype(t.dtype))
     return t if key.form == "tile" else t.with_dtype(BF16)
 
 
@@ -296,7 +304,7 @@ def _schedule(s: _State) -> tuple[Stage, ...]:
 
     for v in s.body.outputs:
         node = s.body.producers[v]
-        if not ((_kind(s, node) == "matmul" or v in s.viewed) and s.body.types[v].dtype == F32):
+        if not ((_kind(s, node) == "matmul" or v in s.viewed) and is_sums(s.body.types[v])):
             need(Key(v, "tile"))
     heavy = [n for n in s.body.nodes if _kind(s, n) in ("matmul", "gather")]
     top = max((s.level[n.out] for n in heavy), default=0)
@@ -382,5 +390,5 @@ def _read(s: _State, b: Builder, n: Node, v: int, reads: list[Key]) -> int:
         reads.append(Key(v, "tile"))
         return b.input(f"r{len(reads) - 1}", t)
     reads.append(Key(v, "acc"))
-    x = b.input(f"r{len(reads) - 1}", t.with_dtype(F32))
-    return x if t.dtype == F32 else b.one("convert", x, dtype=t.dtype, loc=n.loc)
+    x = b.input(f"r{len(reads) - 1}", t.with_dtype(sum_dtype(t.dtype)))
+    return x if is_sums(t) else b.one("convert", x, dtype=t.dtype, loc=n.loc)

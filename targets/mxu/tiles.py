@@ -13,9 +13,9 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
-from ...compiler.graph import Graph
+from ...compiler.graph import DType, Graph
 from ...compiler.plan.tiling import Tiling, retile, tiling
-from .prepare import Origin, prepare
+from .prepare import ALL_FED, Origin, prepare
 from .stages import Stage, stages
 
 
@@ -33,9 +33,9 @@ class Form:
 
 
 @lru_cache(maxsize=512)
-def form(body: Graph) -> Form:
+def form(body: Graph, fed: frozenset[DType] = ALL_FED) -> Form:
     """The form of a kernel body. A class can be cut when its axes allow it and every output runs with it."""
-    prepared = prepare(body)
+    prepared = prepare(body, fed)
     ready = prepared.body
     cuts = tiling(ready)
     shared = [cuts.carried(v, ready.types[v].rank) for v in dict.fromkeys(ready.outputs)]

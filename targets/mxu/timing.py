@@ -15,6 +15,7 @@ from math import ceil
 from ...compiler.plan.target import KernelTime, Slice, Timing, UnitTime
 from . import timing_state as ts
 from .chip import Chip
+from .fallback import fallback_notes
 from .isa import (
     Condition,
     DmaGather,
@@ -43,6 +44,7 @@ from .timing_steps import (
     ProgramError,
     PushStep,
     Step,
+    StreamStep,
     VectorStep,
     WaitStep,
     access_of,
@@ -158,6 +160,8 @@ class _Maker:
             case Pop():
                 dst = access(i.dst, True, ts.POP)
                 return PopStep(i, chip, conflicts, dst, acc(i.unit, i.acc, i.dst.shape[0], True))
+            case Vector() if any(v.memory == "hbm" for v in (*i.inputs, *i.outputs)):
+                return StreamStep(i, chip)
             case Vector():
                 reads = [access(v, False, ts.VALU) for v in i.inputs]
                 return VectorStep(i, chip, conflicts, reads, [access(v, True, ts.VALU) for v in i.outputs])
@@ -258,8 +262,10 @@ class _Result:
         return not any(u.staged or u.queue for u in st.units) and not any(st.semaphores.values())
 
     def notes(self) -> tuple[str, ...]:
-        return tuple(
+        replayed = (
             f"loop {var} does not repeat: its {n} iterations were timed one by one"
             for var, n in self.made.notes.replayed.items()
             if n > MANY and self.made.notes.jumps
         )
+        slow = (note for block, _ in self.made.kernels for note in fallback_notes(block, self.chip))
+        return (*replayed, *dict.fromkeys(slow))

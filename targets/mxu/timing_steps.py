@@ -16,6 +16,7 @@ from . import timing_state as ts
 from .chip import Chip
 from .isa import DmaGather, DmaStart, DmaWait, Mul, Pop, Push, Vector, View
 from .regions import Extent, disjoint, view_extent
+from .streamed import streamed_bytes, streamed_cycles
 from .timing_state import TICKS, Charge, Record, Results, State, ticks
 from .work import (
     Work,
@@ -412,6 +413,28 @@ class VectorStep:
             else:
                 put(st, access, low, start, end)
         st.finish(last)
+        if st.record:
+            st.note("vector", start, end)
+
+
+class StreamStep:
+    """A body straight from and to main memory: the stream goes on when its last result is written."""
+
+    def __init__(self, i: Vector, chip: Chip) -> None:
+        work = vector_work(i.body, chip)
+        self.read, self.written = streamed_bytes([n.type for n in i.body.inputs], i.body.output_types, work, chip)
+        moved = self.read + self.written
+        self.charges = charges(work, chip, (ts.HBM, ticks(moved / chip.hbm_bytes_per_cycle)))
+        self.dur = _longest(ticks(streamed_cycles(work, moved, chip)), self.charges)
+
+    def run(self, st: State, env: Env) -> None:
+        start, held = st.serve(st.now, self.dur, self.charges)
+        end = start + self.dur
+        st.counters[st.base + ts.READ] += self.read
+        st.counters[st.base + ts.WRITTEN] += self.written
+        st.issue(start, ts.UNIT_OF[held] if held >= 0 else -1)
+        st.now = end
+        st.finish(end)
         if st.record:
             st.note("vector", start, end)
 

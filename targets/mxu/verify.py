@@ -4,7 +4,7 @@
   variable of a loop around it; kernels lie in no other kernel.
 - Every view lies within one buffer of its memory for all values of its loops, its strides are not
   negative, and it has one stride an axis.
-- Vector, push, mul and pop work on VMEM; a copy has one type on both sides; a gather's index is i32
+- Push, mul and pop work on VMEM, a vector instruction on VMEM or on HBM alone; a copy has one type on both sides; a gather's index is i32
   in VMEM with one entry a row.
 - A tile is at most size x size and of a dtype the units multiply; units exist; accumulators only
   where the chip has them and within their number.
@@ -149,8 +149,8 @@ class _Check:
 
     def vector(self, i: Vector, ranges: Ranges) -> Iterator[str]:
         yield from self.views((*i.inputs, *i.outputs), ranges)
-        if any(v.memory != "vmem" for v in (*i.inputs, *i.outputs)):
-            yield "vector units work on VMEM"
+        if len({v.memory for v in (*i.inputs, *i.outputs)}) > 1:
+            yield "vector units work on VMEM, or from and to HBM alone"
         if id(i.body) not in self.bodies:
             self.bodies[id(i.body)] = [f"in the body: {f}" for f in verify_graph(i.body)]
         yield from self.bodies[id(i.body)]

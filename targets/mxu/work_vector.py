@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import ceil, prod
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from ...compiler.graph import OPS, DType, Graph, Node, TensorType, expand, is_composite
+from ...compiler.graph.ops.movement import ints
 from .chip import Chip
 from .work_rows import ROWS
 from .work_slots import Shape, Work, op_slots, vregs
@@ -46,6 +47,13 @@ def body_work(body: Graph, chip: Chip) -> Work:
     return Body(chip).run(graph)
 
 
+def scalar_ops(body: Graph, chip: Chip) -> tuple[str, ...]:
+    """Ops of `body` that keep the scalar core busy, each once, in order."""
+    walk = Body(chip)
+    walk.run(expand(body) if any(map(is_composite, body.nodes)) else body)
+    return tuple(walk.slow)
+
+
 class Body:
     """The walk over one body; `run` gives its work. Its other methods are for the handlers of ops."""
 
@@ -56,6 +64,8 @@ class Body:
         self.latency = chip.vpu.load_latency_cycles + chip.vpu.latency_cycles
         self.depth: dict[str, int] = {}
         self.streams = True
+        # Ops that keep the scalar core busy.
+        self.slow: dict[str, None] = {}
 
     def run(self, graph: Graph) -> Work:
         for node in graph.nodes:
@@ -69,7 +79,10 @@ class Body:
 
     def _node(self, node: Node) -> None:
         handler = _HANDLERS.get(node.op) or (_elementwise if "elementwise" in OPS[node.op].traits else _other)
+        before = self.scalar
         handler(self, node, [self.values[a] for a in node.args])
+        if self.scalar > before and node.op not in ("loop", "while", "cond"):
+            self.slow[node.op] = None
 
     def put(
         self,
@@ -290,14 +303,13 @@ def _transpose(b: Body, node: Node, args: list[Value]) -> None:
 
 def _slice(b: Body, node: Node, args: list[Value]) -> None:
     (x,) = args
-    starts, steps = node.attr("starts"), node.attr("steps")
-    assert isinstance(starts, tuple) and isinstance(steps, tuple)
+    starts, steps = ints(node.attr("starts")), ints(node.attr("steps"))
     if x.layout == "col":
         starts, steps = (*starts, 0), (*steps, 1)
     units = (b.chip.vpu.sublanes, b.chip.vpu.lanes)
     off = sum(
         s % u != 0 or t != 1 for s, t, u in zip(starts[-2:], steps[-2:], units[2 - len(starts[-2:]) :], strict=True)
-    )  # pyright: ignore
+    )
     if not off:
         _alias(b, node, x, x.layout, x.level)
         return
@@ -420,16 +432,24 @@ def _loop(b: Body, node: Node, args: list[Value]) -> None:
     """Rounds depend on one another: each waits for the last one's results."""
     n = node.attr("n") if node.op == "loop" else node.attr("trips")
     assert isinstance(n, int)
-    _regions(b, [body_work(r, b.chip) for r in node.regions], max(n, 1) if node.op == "while" else n)
+    _regions(b, [_inside(b, r) for r in node.regions], max(n, 1) if node.op == "while" else n)
     _from_regions(b, node, args)
 
 
 def _cond(b: Body, node: Node, args: list[Value]) -> None:
     """Either branch may run: the longer one is charged."""
-    works = [body_work(r, b.chip) for r in node.regions]
+    works = [_inside(b, r) for r in node.regions]
     _regions(b, [max(works, key=lambda w: (w.alu + w.load + w.store + w.xlu, w.scalar, w.latency))], 1)
     b.scalar += b.chip.issue.vector_to_scalar_cycles
     _from_regions(b, node, args)
+
+
+def _inside(b: Body, region: Graph) -> Work:
+    """The work of a region; what of it is slow is slow in `b` too."""
+    walk = Body(b.chip)
+    work = walk.run(expand(region) if any(map(is_composite, region.nodes)) else region)
+    b.slow.update(walk.slow)
+    return work
 
 
 def _regions(b: Body, works: list[Work], n: int) -> None:

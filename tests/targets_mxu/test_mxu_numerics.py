@@ -79,7 +79,7 @@ def test_split_bodies_are_well_formed(precision: str) -> None:
 def test_which_products_a_dtype_takes() -> None:
     assert passes(BF16, "highest") == ((0, 0),)
     assert [len(passes(F32, p) or ()) for p in ("highest", "high", "default")] == [6, 3, 1]
-    assert passes(F64, "highest") is None and passes(I8, "highest") is None
+    assert passes(F64, "highest") is None and passes(I8, "highest") == ((0, 0),)
 
 
 def test_integers_are_exact_and_wrap() -> None:

@@ -388,7 +388,10 @@ def _stated_type(info: Any) -> tuple[int, list[int | str | None] | None]:
 
 
 def _dim(d: Any) -> int | str | None:
-    return int(d.dim_value) if d.HasField("dim_value") else str(d.dim_param) or None
+    """A dim's size, its symbol, or None; exporters write -1 and "?" for one that has neither."""
+    if d.HasField("dim_value"):
+        return int(d.dim_value) if d.dim_value >= 0 else None
+    return None if d.dim_param in ("", "?") else str(d.dim_param)
 
 
 class _Signature:

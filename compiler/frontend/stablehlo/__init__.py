@@ -3,7 +3,8 @@
 The reader is ours, without dependencies. Must not know targets.
 """
 
-from .importer import Imported, import_module, import_text
+from .export import export_text
+from .importer import Imported, import_file, import_module, import_text
 from .read import read_module
 
-__all__ = ["Imported", "import_module", "import_text", "read_module"]
+__all__ = ["Imported", "export_text", "import_file", "import_module", "import_text", "read_module"]

@@ -5,17 +5,21 @@ Must not know targets.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ...graph import Builder, Graph, live, renumber
-from ...source import Diagnostic, DiagnosticError, SourceFile, Span
-from ..names import identifier
+from ...source import Diagnostic, DiagnosticError, SourceFile, Span, read_source
+from ..names import dotted, identifier
 from .handlers import HANDLERS
 from .read import read_module
 from .scope import Scope, Session, TooLarge
 from .syntax import Function, Module
 from .types import NoTensor, tensor_type
+# A text with its weights in it may be large; beyond this it would hardly fit in memory with its values.
+MAX_BYTES = 1 << 30
+
 
 @dataclass(frozen=True, slots=True)
 class Imported:
@@ -38,25 +42,37 @@ def import_text(
     return import_module(read_module(SourceFile(path, text)), entry=entry, params=params, precision=precision)
 
 
+def import_file(
+    path: str | os.PathLike[str], *, entry: str | None = None, params: Collection[str] = (), precision: str = "highest"
+) -> tuple[SourceFile, Imported]:
+    """(the text at `path`, what `import_text` makes of it). DiagnosticError also for what cannot be read (E00xx)."""
+    file = read_source(path, MAX_BYTES)
+    return file, import_module(read_module(file), entry=entry, params=params, precision=precision)
+
+
 def import_module(
-    module: Module, *, entry: str | None = None, params: Collection[str] = (), precision: str = "highest"
-) -> Imported:
-    """As `import_text`, of a module that is read already."""
+    module: Module, *, entry: str | None = None, params: Collection[str] = (), precision: str = "highest",
+    names: Sequence[str] | None = None,
+) -> Imported:  # fmt: skip
+    """As `import_text`, of a module that is read already; `names` are to be the arguments', instead of the text's."""
     function = _entry(module, entry)
     session = Session(module, HANDLERS, precision)
     b = Builder(identifier(module_name(module, function)))
     scope = Scope(session, b)
-    names = _input_names(function)
-    unknown = [p for p in params if p not in names]
+    given = [a.name.removeprefix("%") for a in function.arguments]
+    if names is not None and len(names) == len(given):
+        given = list(names)
+    unknown = sorted(set(params) - set(given))
     if unknown:
-        raise DiagnosticError(Diagnostic("E1112", f"no input is called {', '.join(unknown)}", help=f"inputs are {', '.join(names)}"))
-    faults = _declare(module.file, function, names, params, scope)
+        said, listed = f"no input is called {', '.join(unknown)}", f"inputs are {', '.join(given)}"
+        raise DiagnosticError(Diagnostic("E1115", said, help=listed))
+    faults = _declare(module.file, function, given, params, scope)
     outputs: tuple[int, ...] | None = None
     try:
         with session.deeper():
             outputs = scope.run(function.body) if function.body else ()
     except TooLarge as error:
-        faults.append(Diagnostic("E1115", str(error), module.file.span(function.start, function.start + 9)))
+        faults.append(Diagnostic("E1114", str(error), module.file.span(function.start, function.start + 9)))
     faults += session.diagnostics()
     if faults or outputs is None:
         raise DiagnosticError(faults or [Diagnostic("E1106", f"@{function.name} cannot be imported")])
@@ -92,28 +108,21 @@ def module_name(module: Module, function: Function) -> str:
 
 
 def _declare(
-    file: SourceFile, function: Function, names: list[str], params: Collection[str], scope: Scope
+    file: SourceFile, function: Function, names: Sequence[str], params: Collection[str], scope: Scope
 ) -> list[Diagnostic]:
-    """Inputs and params of the graph; what is wrong with their types."""
+    """Inputs and params of the graph, called as names of the model language; what is wrong with their types."""
     faults: list[Diagnostic] = []
+    used: list[str] = []
     for argument, name in zip(function.arguments, names, strict=True):
+        used.append(dotted(name or "x", used) if name in params else identifier(name or "x", used))
         t = tensor_type(argument.type)
         if isinstance(t, NoTensor):
             faults.append(Diagnostic(t.code, f"the argument {argument.name}: {t.why}", _head(file, function), help=t.help))
             scope.poisoned.add(argument.name)
         else:
             make = scope.b.param if name in params else scope.b.input
-            scope.values[argument.name] = make(name, t)
+            scope.values[argument.name] = make(used[-1], t)
     return faults
-
-
-def _input_names(function: Function) -> list[str]:
-    names: list[str] = []
-    for argument in function.arguments:
-        given = argument.attributes.get("jax.arg_info") or argument.attributes.get("tf_saved_model.index_path")
-        text = given if isinstance(given, str) else argument.name.removeprefix("%")
-        names.append(identifier(text or "x", names))
-    return names
 
 
 def _output_names(function: Function, count: int) -> list[str]:

@@ -163,7 +163,7 @@ class Scope:
     def _place(self, offset: int) -> str:
         file = self.session.module.file
         line, column = file.position(offset)
-        return f"{file.path}:{line}:{column}"
+        return f"{file.path.replace(chr(92), '/').rsplit('/', 1)[-1]}:{line}:{column}"
 
     def _made(self, op: Operation) -> Sequence[int] | None:
         """The values of one operation; None when an operand could not be made, which has been said already."""

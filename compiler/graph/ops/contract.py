@@ -7,7 +7,8 @@ does not depend on what stands beside it. Sums start at +0: a sum of -0s is +0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -26,6 +27,7 @@ from .row import (
     NDArray,
     Op,
     Types,
+    added,
     entries,
     parallel,
     whole,
@@ -116,7 +118,9 @@ def _infer_conv(args: Types, attrs: AttrMap) -> Types | str:
     groups = attrs["groups"]
     if not _multiply(x.dtype, w.dtype) or x.rank != w.rank or x.rank < 3:
         return f"needs x[N, C, …] and w[O, I, …] of one dtype and rank 3 or more, got {x} and {w}"
-    if not isinstance(groups, int) or groups < 1 or w.shape[0] % groups or x.shape[1] != w.shape[1] * groups:
+    assert isinstance(groups, int)
+    shared = w.shape[0] % groups == 0 if groups > 0 else groups == x.shape[1] == w.shape[0] == 0
+    if not shared or x.shape[1] != w.shape[1] * groups:
         return f"{groups} groups do not fit: x has {x.shape[1]} channels, w is {w}"
     bad = bad_window(attrs, x.rank - 2)
     if bad:
@@ -148,6 +152,10 @@ def _conv(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -
     (x, w), groups, t = args, attrs["groups"], types[0]
     assert isinstance(groups, int)
     taps = w.shape[2:]
+    if not t.size:
+        return (ctx.cast(np.zeros(t.shape, t.dtype.numpy), t.dtype),)
+    if is_depthwise(w.shape, groups):
+        return (_depthwise(x, w, attrs, t, ctx),)
     patches = windows(x, taps, attrs, 0)
     rank = len(taps)
     order = (0, *range(2, 2 + rank), 1, *range(2 + rank, 2 + 2 * rank))
@@ -163,10 +171,49 @@ def _conv(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -
     return (np.moveaxis(flat, -1, 1),)
 
 
+# Output channels a group from which a convolution of one input channel a group is worth a matrix product.
+_DEPTHWISE_CHANNELS = 8
+
+
+def is_depthwise(w: Sequence[int], groups: int) -> bool:
+    """Whether weights of shape `w` are no matrices: one input channel a group, and few output channels."""
+    return groups > 0 and w[1] == 1 and 1 <= w[0] // groups < _DEPTHWISE_CHANNELS and prod(w[2:]) > 0
+
+
+def _depthwise(x: NDArray, w: NDArray, attrs: AttrMap, t: TensorType, ctx: Context) -> NDArray:
+    """Elementwise products of shifted images by a weight a channel, summed tap by tap in row-major order."""
+    taps, rank, out = w.shape[2:], w.ndim - 2, t.shape[2:]
+    made = w.shape[0] // max(1, x.shape[1])
+    patches = windows(x, taps, attrs, 0)
+
+    def products() -> Iterator[tuple[NDArray, NDArray]]:
+        for tap in product(*map(range, taps)):
+            image = patches[(slice(None), slice(None), None, *(slice(None),) * rank, *tap)]
+            weight = w[(slice(None), 0, *tap)].reshape(1, x.shape[1], made, *(1,) * rank)
+            yield image, weight
+
+    sums = added(products()) if ctx.wide and t.dtype.is_float else ctx.contraction.tap_sums(products(), t.dtype)
+    return sums.reshape(x.shape[0], w.shape[0], *out)
+
+
+def _new_groups(attrs: AttrMap, args: Types, results: Types, new: Types) -> AttrMap:
+    """A depthwise convolution may be cut along its channels."""
+    groups, w = attrs["groups"], args[1].shape
+    assert isinstance(groups, int)
+    return {**attrs, "groups": new[0].shape[1] // (w[0] // groups)} if is_depthwise(w, groups) else attrs
+
+
 def _conv_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
-    """Only the batch and, without groups, the output channels are parallel; the rest is whole."""
+    """The batch is parallel; so are the output channels without groups, and the channels of a depthwise one."""
     x, w = args
-    out = results[0]
+    out, groups = results[0], attrs["groups"]
+    assert isinstance(groups, int)
+    if is_depthwise(w.shape, groups):
+        n, made, taps = x.rank, w.shape[0] // groups, w.rank - 2
+        extents = (x.shape[0], x.shape[1], *x.shape[2:], *out.shape[2:], *w.shape[2:])
+        operands = ((*entries(2), *entries(taps, 2)), (Entry(1, made), None, *entries(taps, 2 * n - 2)))
+        result = (Entry(0), Entry(1, made), *entries(taps, n))
+        return Axes(extents, (*parallel(2), *whole(3 * taps)), operands, (result,))
     channel: AxisKind = "parallel" if attrs["groups"] == 1 else "whole"
     n = out.rank
     extents = (*out.shape, *x.shape[1:], *w.shape[1:])
@@ -318,7 +365,9 @@ ROWS: tuple[Op, ...] = (
         _infer_conv, _conv, _conv_axes, "contract",
         (*_WINDOW, AttrSpec("groups", "int", 1), *_PRODUCT),
         edges="As matmul, K running over channels, then taps in row-major order; padding takes part as zeros, so a NaN "
-        "or infinite weight meets them as NaN.",
+        "or infinite weight meets them as NaN. With one input channel and fewer than 8 output channels a group it is "
+        "no matrix product: products and sums one after another in order of the taps (the reference: f64).",
+        recut=_new_groups,
     ),
     Op(
         "reduce_window", "`op`, one of max, min, sum and prod, over windows of the spatial axes of x[N, C, …]; padding "

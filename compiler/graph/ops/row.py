@@ -8,7 +8,7 @@ tables keyed by name, elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -63,6 +63,16 @@ _KINDS: Mapping[AttrKind, Callable[[Attr], bool]] = {
 }
 
 
+def added(products: Iterable[tuple[NDArray, NDArray]]) -> NDArray:
+    """x * y, one after another added in their own type; a sum of -0s is +0."""
+    total: NDArray | None = None
+    with np.errstate(all="ignore"):
+        for x, y in products:
+            total = x * y + 0 if total is None else total + x * y
+    assert total is not None
+    return total
+
+
 class Contraction:
     """How a target multiplies matrices: `matmul` of [..B, M, K] by [..B, K, N] at `out` dtype.
 
@@ -76,6 +86,14 @@ class Contraction:
         wide = np.float64 if out.is_float else np.int64
         with np.errstate(all="ignore"):
             return rounded(np.matmul(a.astype(wide), b.astype(wide)), out)
+
+    def tap_sums(self, products: Iterable[tuple[NDArray, NDArray]], out: DType) -> NDArray:
+        """The sum of elementwise products (one at least), which a depthwise convolution is, tap by tap.
+
+        The reference: in f64, one after another, then rounded to `out`; integers as in `matmul`.
+        """
+        wide = np.float64 if out.is_float else np.int64
+        return rounded(added((x.astype(wide), y.astype(wide)) for x, y in products), out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,11 @@ from . import code as c
 from . import numbers
 from . import syntax as s
 from . import types as t
+from .calls import call_function
 from .convert import array_of, coerce, function_type, known, number, to_code
-from .expressions import call_function, evaluate, member_of, truth
+from .expressions import evaluate, member_of, truth
 from .values import NOTHING, ArrayData, Dsd, Known, Range, Unknown, Value, dtype_of, fail, map_lanes, plain, uniform
-from .world import FUNCTION, FnValue, Frame, Module, Scope
+from .world import FUNCTION, MAX_IMPORTS, FnValue, Frame, Module, Scope
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +50,8 @@ Handler: TypeAlias = Callable[[Use, list[Arg]], Value]
 # By name: the handler, least and most arguments.
 TABLE: dict[str, tuple[Handler, int, int]] = {}
 MANY = 64
+# Characters of a string made by @strcat.
+MAX_STRING = 1 << 16
 
 
 def register(name: str, least: int, most: int | None = None) -> Callable[[Handler], Handler]:
@@ -304,7 +307,10 @@ def _has_field(use: Use, args: list[Arg]) -> Value:
 
 @register("strcat", 0, MANY)
 def _strcat(use: Use, args: list[Arg]) -> Value:
-    return Known(t.STRING, "".join(map(string_arg, args)))
+    made = "".join(map(string_arg, args))
+    if len(made) > MAX_STRING:
+        fail("E1014", f"a string of {len(made)} characters: at most {MAX_STRING}", use.span)
+    return Known(t.STRING, made)
 
 
 @register("strlen", 1)
@@ -429,7 +435,11 @@ def _import_module(use: Use, args: list[Arg]) -> Value:
         path = world.loader.resolve(name, f.module.text.file.path)
         text, library = world.loader.load(path), False
     module = world.module(text, given, library, args[1].span if len(args) > 1 else use.span)
+    if world.importing >= MAX_IMPORTS:
+        fail("E1006", f"imports nest more than {MAX_IMPORTS} deep: `{text.file.path}` imports itself", use.span)
+    world.importing += 1
     start(module)
+    world.importing -= 1
     return Known(t.MODULE, module)
 
 

@@ -9,8 +9,8 @@ from ....compiler.source import Span
 from . import code as c
 from . import types as t
 from .builtins import MANY, Arg, Use, dsd_data, operation, register, struct_arg, type_arg
+from .calls import instance_of
 from .convert import coerce, function_type, known, number, to_code
-from .expressions import instance_of
 from .ids import check_range, task_id
 from .places import pointer_to, reference
 from .routes import check_fields, choice

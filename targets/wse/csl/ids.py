@@ -12,8 +12,8 @@ from ....compiler.source import Note, Span
 from . import code as c
 from . import types as t
 from .builtins import Arg, Use, operation, register, string_arg, struct_arg, type_arg
+from .calls import entry_instance
 from .convert import coerce, known
-from .expressions import entry_instance
 from .numbers import bounds, shown
 from .routes import check_fields, choice, read_config
 from .values import NOTHING, Address, Known, Symbol, Unknown, Value, fail, uniform

@@ -25,6 +25,8 @@ _WHOLE: dict[str, Callable[[Any, Any], Any]] = {
 _FLOATS: dict[t.Type, np.dtype[Any]] = {t.F32: np.dtype(np.float32), t.F16: np.dtype(np.float16)}
 # Shifts of comptime_int beyond this are a slip, and would fill memory.
 _MAX_SHIFT = 256
+# And comptime integers have no more bits than this.
+_MAX_BITS = 512
 
 
 def peer(a: t.Type, b: t.Type) -> t.Type | None:
@@ -167,10 +169,22 @@ def arithmetic(op: str, a: Known, b: Known, type: t.Type, span: Span) -> Known:
             fail("E1012", f"`{op}` is not defined for {t.show(type)}", span)
         with np.errstate(all="ignore"):
             return Known(type, rounded_float(_WHOLE[op](a.data, b.data), type))
+    _check_growth(op, a.data, b.data, span)
     result = _WHOLE[op](_wide(a.data), _wide(b.data))
     if isinstance(type, t.Int) and not fits(result, type):
         checked(result, type, span, f"{shown(a.data)} {op} {shown(b.data)}")
     return Known(type, result)
+
+
+def _check_growth(op: str, a: Any, b: Any, span: Span) -> None:
+    """Refuse what would outgrow 64-bit lanes, or any use of a comptime_int."""
+    if op not in "+-*":
+        return
+    (a0, a1), (b0, b1) = bounds(a), bounds(b)
+    corners = [_WHOLE[op](x, y) for x in (a0, a1) for y in (b0, b1)]
+    limit = 63 if by_lane(a) or by_lane(b) else _MAX_BITS
+    if max(c.bit_length() for c in corners) > limit:
+        fail("E1014", f"`{op}` gives a number of more than {limit} bits", span)
 
 
 def _wide(data: Any) -> Any:
@@ -212,6 +226,9 @@ def _shifted(op: str, a: Known, b: Known, type: t.Type, span: Span) -> Known:
         fail("E1014", f"a shift by {shown(b.data)} of {t.show(type)}", span, help=f"shift by 0 to {limit - 1}")
     if op == ">>":
         return Known(type, _wide(a.data) >> b.data)
+    grown = max(abs(v) for v in bounds(a.data)).bit_length() + high
+    if not isinstance(type, t.Int) and grown > (63 if by_lane(a.data) or by_lane(b.data) else _MAX_BITS):
+        fail("E1014", f"`<<` gives a number of {grown} bits", span)
     moved = _wide(a.data) << b.data
     # A shift drops what leaves on the left.
     return Known(type, _kept_bits(moved, type) if isinstance(type, t.Int) else moved)

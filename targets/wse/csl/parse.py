@@ -30,6 +30,8 @@ MAX_NESTING = 100
 # Operators of one chain `a + b + c`, which also nests.
 MAX_CHAIN = 200
 _MAX_FAULTS = 20
+# Of a number; the widest type has 64 bits.
+_MAX_DIGITS = 100
 _GRAMMAR = "csl.lark"
 _NEXT_DECLARATION = re.compile(r"^(?:fn|task|param|const|var|export|comptime|layout|inline)\b", re.MULTILINE)
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
@@ -389,6 +391,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return s.Name(self._at(meta), str(name))
 
     def integer(self, meta: Meta, text: Token) -> s.Literal:
+        if len(text) > _MAX_DIGITS:
+            self._fault(f"a number of more than {_MAX_DIGITS} digits", self._at(meta))
+            return s.Literal(self._at(meta), 0)
         return s.Literal(
             self._at(meta), int(str(text).replace("_", ""), 0 if str(text)[:2] in ("0x", "0b", "0o") else 10)
         )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....compiler.source import Diagnostic, DiagnosticError, Note, Span
-from . import builtins, dsds, ids, statements
+from . import builtins, calls, dsds, ids, statements
 from . import code as c
 from . import types as t
 from .expressions import literal
@@ -38,6 +38,7 @@ class _Hooks:
     declare = staticmethod(statements.declare)
     run = staticmethod(statements.run)
     builtin = staticmethod(builtins.call)
+    call = staticmethod(calls.call)
     loop = staticmethod(loop)
 
 

@@ -49,7 +49,8 @@ def _circles(routes: Routes, color: int) -> list[Diagnostic]:
     removed, until none is left or all that are left lie on circles or lead to one. Colors with switches are not judged:
     which way they send depends on the run.
     """
-    if any(p.valid for i in np.unique(routes.grid[color]).tolist() if i >= 0 for p in routes.configs[i].positions):
+    used = [routes.configs[int(i)] for i in np.unique(routes.grid[color]) if i >= 0]
+    if any(position.valid for config in used for position in config.positions):
         return []
     rx, tx = (mask[0] for mask in routes.masks(color))
     moves = int(np.bitwise_or.reduce(tx, axis=None))
@@ -79,7 +80,7 @@ def _on_circles(rx: Mask, tx: Mask, later: NDArray[np.bool_]) -> NDArray[np.bool
                     onward[side] |= goes
         kept = alive & onward
         if (kept == alive).all():
-            return alive[:4].any(axis=0)
+            return np.any(alive[:4], axis=0)
         alive = kept
         if not alive.any():
             break

@@ -22,9 +22,11 @@ from .code import Instance, Step
 from .parse import parse
 from .values import Cell, Known, Symbol, Value, fail, take
 
-# Statements and calls that one evaluation may make, and how deep calls may nest: no program can hang the compiler.
-MAX_STEPS = 20_000_000
+# Statements and calls that one evaluation may make, and how deep calls and imports may nest: no program can hang the
+# compiler.
+MAX_STEPS = 2_000_000
 MAX_CALLS = 100
+MAX_IMPORTS = 32
 FUNCTION = t.Basic("function")
 
 
@@ -268,6 +270,7 @@ class Hooks(Protocol):
     def declare(self, module: Module, decl: s.Param | s.Variable | s.Function) -> Entry: ...
     def run(self, stmt: s.Stmt, f: Frame) -> str | None: ...
     def builtin(self, e: s.Builtin, f: Frame) -> Value: ...
+    def call(self, e: s.Call, f: Frame) -> Value: ...
     def loop(self, stmt: s.For | s.While, f: Frame) -> bool: ...
 
 
@@ -302,6 +305,7 @@ class World:
     offsets: tuple[int, int] = (0, 0)
     steps: int = 0
     depth: int = 0
+    importing: int = 0
     # Loops of a layout that are evaluated for all rounds at once, and what was found out about a loop's text.
     lane_loops: int = 0
     facts: dict[int, tuple[s.Stmt, bool]] = field(default_factory=dict[int, "tuple[s.Stmt, bool]"])

@@ -28,9 +28,7 @@ DIRECTIONS = {"EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE": 
 
 def _unary(op: str) -> Handler:
     def run(call: Call) -> int:
-        (x,) = call.arity(1)
-        # An integer is its own absolute value and sign where it is unsigned, which StableHLO does not say of bools.
-        return x if op == "abs" and call.type().dtype.kind == "uint" else call.b.one(op, x)
+        return call.b.one(op, *call.arity(1))
 
     return run
 

@@ -59,8 +59,27 @@ def _dynamic_gather(call: Call) -> int:
 
 def _gathered(call: Call, x: int, starts: int, sizes: tuple[int, ...]) -> int:
     found = call.fields("dimension_numbers")
-    dims = _dims(call, found, _GATHER)
-    return call.b.one("gather", x, starts, **dims, index_vector_dim=_vector_dim(call, found), slice_sizes=sizes)
+    dims, vector_dim = _dims(call, found, _GATHER), _vector_dim(call, found)
+    made = call.b.one("gather", x, starts, **dims, index_vector_dim=vector_dim, slice_sizes=sizes)
+    taken = _taken(call, x, starts, dims, vector_dim, sizes)
+    return made if taken is None else taken
+
+
+def _taken(
+    call: Call, x: int, starts: int, dims: dict[str, tuple[int, ...]], vector_dim: int, sizes: tuple[int, ...]
+) -> int | None:
+    """Whole rows along one axis, whose place in the shape the index axes take: a `take`; None for any other gather."""
+    axes, t, index = dims["start_index_map"], call.b.types[x], call.b.types[starts]
+    if len(axes) != 1 or dims["collapsed_slice_dims"] != axes or dims["operand_batching_dims"]:
+        return None
+    (axis,) = axes
+    if any(n != d for i, (n, d) in enumerate(zip(sizes, t.shape, strict=True)) if i != axis):
+        return None
+    shape = index.shape[:vector_dim] + index.shape[vector_dim + 1 :]
+    rank = len(shape)
+    if dims["offset_dims"] != (*range(axis), *range(axis + rank, rank + t.rank - 1)):
+        return None
+    return call.b.one("take", x, forms.reshape(call.b, starts, shape), axis=axis)
 
 
 # ---- scatter -----------------------------------------------------------------------------------------

@@ -18,6 +18,9 @@ def _reduce(call: Call) -> Sequence[int]:
     if any(not 0 <= a < rank for a in axes) or any(call.b.types[x].shape != call.b.types[xs[0]].shape for x in xs):
         call.refuse(f"reduces the axes {list(axes)} of {call.b.types[xs[0]]}; operands have one shape")
     region = _applied(call, inits)
+    kind = forms.region_kind(region)
+    if not axes and len(xs) == 1 and kind:  # each element with the initial value: -0 + 0 is +0
+        return (forms.combined(call.b, call.b.one(f"reduce_{kind}", xs[0], axes=()), kind, inits[0]),)
     found = _argument_of_best(call, xs, inits, axes, region)
     return found or forms.reduce_region(call.b, xs, inits, axes, region)
 

@@ -1,1 +1,0 @@
-"""CSL libraries, imported as `<kernels/tally/...>`."""
