@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .compiler.build.api import Build, Totals, build, run
     from .compiler.build.runs import RunResult
+    from .compiler.frontend.jax import from_jax
     from .compiler.source import Diagnostic, DiagnosticError
 
-__all__ = ["Build", "Diagnostic", "DiagnosticError", "RunResult", "Totals", "build", "run"]
+__all__ = ["Build", "Diagnostic", "DiagnosticError", "RunResult", "Totals", "build", "from_jax", "run"]
 
 _HOMES = {
     "Build": ".compiler.build.api",
@@ -28,6 +29,7 @@ _HOMES = {
     "RunResult": ".compiler.build.runs",
     "Totals": ".compiler.build.api",
     "build": ".compiler.build.api",
+    "from_jax": ".compiler.frontend.jax",
     "run": ".compiler.build.api",
 }
 

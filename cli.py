@@ -105,6 +105,8 @@ def _build_flags(f: F) -> F:
                      help="0 no rules, no fusion; 1 no rules; 3 searches further."),
         click.option("--budget", multiple=True, type=Pair(whole=True), help="A knob of the search, as in e_nodes=50k."),
         click.option("--no-fuse", is_flag=True, help="One kernel per op."),
+        click.option("--bind", "binds", multiple=True, type=Pair(), metavar="NAME=FILE",
+                     help="Fix an input of an .onnx model to a value."),
         click.option("-o", "out", metavar="DIR", help="The build folder  [default: build/MODEL-TARGET-CHIP]"),
     ]  # fmt: skip
     for option in reversed(options):
@@ -192,6 +194,24 @@ def run(
                 raise click.UsageError("run takes one --target")
             done = run_model(requests[0], request, flags["out"], progress)
     return _show_run(done, as_json)
+
+
+@app.command("import")
+@click.argument("model")
+@click.option("--dim", "dims", multiple=True, type=Pair(whole=True), help="Fix a symbolic dim, as in batch=1.")
+@click.option("--bind", "binds", multiple=True, type=Pair(), metavar="NAME=FILE", help="Fix an input to a value.")
+@click.option("--ignore-stated", is_flag=True, help="Do not refuse shapes that differ from those that the model states.")
+@click.option("-o", "out", metavar="DIR", help="The folder to write to  [default: the model's name]")
+@_json_flags
+def import_(
+    model: str, dims: tuple[tuple[str, int], ...], binds: tuple[tuple[str, str], ...], ignore_stated: bool,
+    out: str | None, as_json: bool, form: str,
+) -> int:  # fmt: skip
+    """Write an ONNX model as a .tdsl text and a .safetensors file."""
+    from .compiler.build.imports import import_document, import_onnx, import_text
+
+    done = import_onnx(model, dict(dims), dict(binds), out, ignore_stated)
+    return _document(import_document(done)) if as_json or form == "json" else _printed(import_text(done))
 
 
 @app.command()

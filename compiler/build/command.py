@@ -21,7 +21,7 @@ from .files import as_report, build_files, default_folder, level_text
 from .folder import read_manifest, refuse_foreign, write_folder
 from .inputs import Given
 from .levels import target_spec
-from .model import load_source
+from .model import ONNX_SUFFIX, load_source
 from .options import BuildOptions, Level
 from .phases import Progress
 from .runs import RunResult, run, runnable, runnable_folder, save
@@ -91,6 +91,7 @@ def options_from(model: str | None, start: str | None, flags: Mapping[str, Any])
         fuse=not flags["no_fuse"],
         stop_after=flags.get("stop_after"),
         start=_start(folder, level) if start is not None else None,
+        binds=dict(flags.get("binds", ())),
     )
     return [replace(one, target=target) for target in targets]
 
@@ -149,6 +150,11 @@ def run_model(options: BuildOptions, request: RunRequest, out: str | None, progr
 
 def for_inputs(options: BuildOptions, given: Mapping[str, Given]) -> BuildOptions:
     """`options` with the dims that the inputs' shapes fix."""
+    if isinstance(options.model, str) and options.model.endswith(ONNX_SUFFIX):
+        from ..frontend.onnx import dims_of
+
+        shapes = {name: x.shape for name, x in given.items() if not isinstance(x, inputs_.Drawn)}
+        return replace(options, dims={**dims_of(options.model, shapes), **options.dims})
     graph = load_source(options).graph
     return replace(options, dims=inputs_.bind_dims(graph, given, options.dims))
 

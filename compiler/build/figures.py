@@ -144,7 +144,27 @@ def _limited_by(kernels: Iterable[KernelTime]) -> str:
 
 def _kernels(machine: Machine, chosen: Timed) -> list[Json]:
     planned = {kernel.name: (kernel, count) for kernel, count in kernels_of(chosen.plan)}
-    return [_kernel(machine, time, *planned[time.name]) for time in chosen.timing.kernels]
+    return [
+        _kernel(machine, time, *planned[time.name]) if time.name in planned else _copy(time)
+        for time in chosen.timing.kernels
+    ]
+
+
+def _copy(time: KernelTime) -> Json:
+    """A copy that the target made between kernels of the plan: of a loop's carried value, say."""
+    return {
+        "name": time.name,
+        "ops": [],
+        "count": time.count,
+        "seconds": time.seconds,
+        "estimated_seconds": 0.0,
+        "bound_seconds": 0.0,
+        "bytes_read": time.bytes_read,
+        "bytes_written": time.bytes_written,
+        "limited_by": time.limited_by,
+        "stalls": {u.unit: u.stall_seconds for u in time.units if u.stall_seconds > 0},
+        "source": "",
+    }
 
 
 def _kernel(machine: Machine, time: KernelTime, kernel: Kernel, count: int) -> Json:

@@ -107,6 +107,7 @@ def _options(b: Build) -> dict[str, object]:
         "budget": dict(sorted(o.budget.items())),
         "fuse": o.fuse,
         "stop_after": o.stop_after,
+        **({"binds": {name: _relative(b, path) for name, path in sorted(o.binds.items())}} if o.binds else {}),
     }
 
 

@@ -1,4 +1,4 @@
-"""The model of a build: read from `.tdsl` or StableHLO, or given as a Graph. Must not know targets, rules or plans."""
+"""The model of a build: read from `.tdsl`, StableHLO or ONNX, or given as a Graph. Must not know targets, rules or plans."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..graph import Composites, Graph
+from ..graph import Composites, Graph, NDArray
 from ..source import Diagnostic, DiagnosticError
 from .folder import digest
 from .levels import Levels
 from .options import BuildOptions
+from .tensors import read_tensor
 
+ONNX_SUFFIX = ".onnx"
 STABLEHLO_SUFFIXES = (".mlir", ".stablehlo")
 
 
@@ -21,7 +23,7 @@ class Source:
     """A model as written, and what it was read from.
 
     `files` gives the sha256 of every source text under the path it is shown by; `folder` is what paths in a manifest
-    are relative to.
+    are relative to. `weights` are the values of params that came with the model, by name.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Source:
     dtypes: Mapping[str, str] = field(default_factory=dict[str, str])
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     folder: str = "."
+    weights: Mapping[str, NDArray] = field(default_factory=dict[str, NDArray], compare=False, repr=False)
 
 
 def load_source(options: BuildOptions) -> Source:
@@ -42,6 +45,11 @@ def load_source(options: BuildOptions) -> Source:
         return Source(options.model.name, options.model, stdlib_composites())
     if options.model.endswith(STABLEHLO_SUFFIXES):
         return _stablehlo(options.model, options)
+    if options.model.endswith(ONNX_SUFFIX):
+        return _onnx(options.model, options)
+    if options.binds:
+        help = "give it with `--input` when the model is run"
+        raise DiagnosticError(Diagnostic("E1112", f"{options.model}: inputs of .onnx models only can be bound", help=help))
     model = load_model(options.model, options.dims, options.dtypes, options.entry)
     folder = os.path.dirname(options.model) or "."
     files = {_shown(file.path, folder): digest(file.text) for file in model.sources}
@@ -61,7 +69,24 @@ def _stablehlo(path: str, options: BuildOptions) -> Source:
     file, imported = import_file(path, entry=options.entry)
     folder = os.path.dirname(path) or "."
     files = {_shown(file.path, folder): digest(file.text)}
-    return Source(imported.graph.name, imported.graph, stdlib_composites(), files=files, folder=folder)
+    graph = imported.graph
+    return Source(graph.name, graph, stdlib_composites(), files=files, folder=folder, weights=imported.params)
+
+
+def _onnx(path: str, options: BuildOptions) -> Source:
+    """The model that an ONNX file is, with its weights."""
+    from ..frontend.onnx import import_model
+    from ..language import stdlib_composites
+
+    if options.dtypes:
+        said = f"{path}: dtypes of an ONNX model are fixed"
+        raise DiagnosticError(Diagnostic("E0117", said, help="export it again with another dtype"))
+    binds = {name: read_tensor(where).read() for name, where in options.binds.items()}
+    made = import_model(path, binds, options.dims)
+    folder = os.path.dirname(path) or "."
+    files = {_shown(path, folder): made.sha256}
+    graph = made.graph
+    return Source(graph.name, graph, stdlib_composites(), made.dims, files=files, folder=folder, weights=made.params)
 
 
 def _shown(path: str, folder: str) -> str:

@@ -41,6 +41,7 @@ class Runnable:
     numerics: Numerics
     report: Mapping[str, Any]
     fired: Mapping[str, Sequence[str]]
+    weights: Mapping[str, NDArray] = field(default_factory=dict[str, NDArray], compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,9 @@ def runnable(b: Build) -> Runnable:
     fired = fired_at(row for search in b.searches for row in search.trace)
     chosen, numerics = b.chosen, b.options.numerics
     return Runnable(
-        b.source.graph, b.rewritten, b.origin, chosen.plan, chosen.program, b.machine, numerics, b.report, fired
-    )
+        b.source.graph, b.rewritten, b.origin, chosen.plan, chosen.program, b.machine, numerics, b.report, fired,
+        b.source.weights,
+    )  # fmt: skip
 
 
 def runnable_folder(folder: str) -> Runnable:
@@ -106,7 +108,7 @@ def run(
     with phases.phase("bind"):
         expected = [_expected(text, subject.graph) for text in expect]
         bound = bind_inputs(subject.graph, inputs)
-        params, notes = _params(subject.graph, weights)
+        params, notes = _params(subject, weights)
         chip_params = _chip_params(subject, params)
     with phases.phase("simulate"), one_thread():
         outputs = dict(subject.machine.run(subject.program, {**chip_params, **bound}))
@@ -152,9 +154,13 @@ def _subject(r: Runnable) -> Subject:
     return Subject(r.graph, r.rewritten, r.origin, r.plan, r.machine, r.numerics, r.fired)
 
 
-def _params(graph: Graph, weights: str | None) -> tuple[dict[str, NDArray], list[Diagnostic]]:
+def _params(subject: Runnable, weights: str | None) -> tuple[dict[str, NDArray], list[Diagnostic]]:
+    """The model's params, from `weights` or as they came with the model."""
+    graph = subject.graph
     if not graph.params:
         return {}, []
+    if weights is None and subject.weights:
+        return dict(subject.weights), []
     if weights is None:
         raise no_weights(graph)
     seed = random_seed(weights)

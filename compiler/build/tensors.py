@@ -32,6 +32,7 @@ _SAFETENSORS_DTYPES = {
     "I64": "i64", "I32": "i32", "I16": "i16", "I8": "i8",
     "U64": "u64", "U32": "u32", "U16": "u16", "U8": "u8", "BOOL": "bool",
 }  # fmt: skip
+SAFETENSORS_NAMES = {name: word for word, name in _SAFETENSORS_DTYPES.items()}
 _PICKLE = "a pickle, which runs code when it is read"
 _OTHER_FORMATS = (
     (b"PK\x03\x04", "a zip archive, as PyTorch's .pt and .bin are: it holds a pickle, which runs code when it is read"),

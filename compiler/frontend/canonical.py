@@ -21,7 +21,11 @@ _NUMBERED = ("full", "pad", "interior_pad")
 
 def canonical(graph: Graph) -> Graph:
     """The canonical form of `graph`; equal for graphs that are equal up to numbering, order and literals."""
-    return _ordered(expand(graph))
+    made = _ordered(expand(graph))
+    # A loop's operands may have changed their order, and with it the order in which the outputs need what makes them.
+    while (again := _ordered(made)) != made:
+        made = again
+    return made
 
 
 def _ordered(graph: Graph) -> Graph:
@@ -119,7 +123,8 @@ def _signed(region: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Gra
 def _loop(b: Builder, n: Node, args: list[int]) -> list[int]:
     """A loop with what it only reads as captures, each once, in the order in which the body first reads them."""
     trips, carry, xs = loop_counts(dict(n.attrs))
-    body = _ordered(n.regions[0])
+    region, args = _with_literals(b, n.regions[0], args, carry + xs)
+    body = _ordered(region)
     inside = [i.out for i in body.inputs]
     index, carried = inside[0], inside[1 : 1 + carry]
     kept = [k for k in range(carry) if body.outputs[k] != carried[k]]
@@ -139,6 +144,21 @@ def _loop(b: Builder, n: Node, args: list[int]) -> list[int]:
     made = list(b.add("loop", operands, attrs, regions=(region,)))
     last = dict(zip(kept, made, strict=False))
     return [*(last.get(k, args[k]) for k in range(carry)), *made[len(kept) :]]
+
+
+def _with_literals(b: Builder, region: Graph, args: list[int], first: int) -> tuple[Graph, list[int]]:
+    """Literals among the captures, which are the operands from `first` on, as literals of the body."""
+    outside = {n.outs[0]: n for n in b.nodes if n.op in _LITERALS}
+    inputs = [n.out for n in region.inputs]
+    sunk = {inputs[1 + k]: outside[a] for k, a in enumerate(args) if k >= first and a in outside}
+    if not sunk:
+        return region, args
+    nodes: list[Node] = []
+    for n in region.nodes:
+        literal = sunk.get(n.outs[0]) if n.op == "input" else None
+        nodes.append(n if literal is None else Node(literal.op, (), literal.attrs, literal.types, n.outs))
+    kept = [a for k, a in enumerate(args) if k < first or a not in outside]
+    return Graph(region.name, tuple(nodes), region.outputs, region.output_names), kept
 
 
 def _merged(

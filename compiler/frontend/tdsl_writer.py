@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..graph import OPS, Array, Attr, DType, Graph, Node, TensorType, expand
@@ -16,7 +17,7 @@ from ..graph.ops.control import loop_counts
 from ..graph.ops.movement import array_of
 from ..language import reserved_names
 from ..source import Diagnostic, DiagnosticError, Note
-from .names import identifier
+from .names import dotted
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _CALLS = {
@@ -60,6 +61,8 @@ def _refuse(graph: Graph) -> None:
 def _unwritable(n: Node) -> str:
     if n.op in ("while", "cond"):
         return f"the language has no `{n.op}` on values that are known at run time only"
+    if n.op == "param" and (n.attr("stack") or dotted(str(n.attr("name"))) != n.attr("name")):
+        return f"the parameter `{n.attr('name')}` has no such name in the language"
     if n.op == "constant" and n.type.size > _MOST_LITERAL:
         return f"a literal {n.type} has more than {_MOST_LITERAL} elements"
     return ""
@@ -72,7 +75,7 @@ class _Writer:
         self.graph, self.doc = graph, doc
         self.used: set[str] = {str(n.attr("name")) for n in graph.inputs}
         self.counts: dict[str, int] = {}
-        self.params: dict[str, None] = {}
+        self.declared: dict[str, None] = {}
         self.lines: list[str] = []
 
     def text(self) -> str:
@@ -80,10 +83,8 @@ class _Writer:
         self.body(self.graph, {n.out: str(n.attr("name")) for n in self.graph.inputs}, "    ")
         # Names of functions for parameters are the parameters' own last names.
         head = [json_doc(self.doc), ""] if self.doc else []
-        for last in self.params:
-            head += [
-                f"fn {self.function(last)}(shape: dims, to: dtype):", f'    param {last}: to[..shape]', f"    return {last}", "",
-            ]  # fmt: skip
+        for last in self.declared:
+            head += [f"fn {_declarer(last)}(shape: dims, to: dtype):", f"    param {last}: to[..shape]", f"    return {last}", ""]
         return "\n".join((*head, *self.header(), *self.lines)) + "\n"
 
     def header(self) -> Iterator[str]:
@@ -104,7 +105,7 @@ class _Writer:
 
     def fresh(self, op: str) -> str:
         """A new name for a value made by `op`."""
-        base = identifier(op.removeprefix("reduce_"))
+        base = re.sub(r"\W", "_", op.removeprefix("reduce_"))
         base = base if base[-1].isalpha() else f"{base}_"
         while True:
             self.counts[base] = self.counts.get(base, 0) + 1
@@ -112,16 +113,6 @@ class _Writer:
             if name not in self.used and name not in reserved_names():
                 self.used.add(name)
                 return name
-
-    def function(self, last: str) -> str:
-        """The name of the fn that declares parameters called `last`."""
-        return self.params_named.setdefault(last, f"param_{last}")
-
-    @property
-    def params_named(self) -> dict[str, str]:
-        if not hasattr(self, "_named"):
-            self._named: dict[str, str] = {}
-        return self._named
 
     # ---- bodies ----
 
@@ -148,11 +139,19 @@ class _Writer:
             return self.param(n)
         return expression(n, inlined)
 
+    def row_source(self, text: str, indent: str) -> str:
+        """A name for what a loop takes rows of."""
+        if text.isidentifier():
+            return text
+        name = self.fresh("rows")
+        self.lines.append(f"{indent}{name} = {text}")
+        return name
+
     def param(self, n: Node) -> str:
         """`param_weight([64, 3], f32) as "layers.0"`."""
         scope, _, last = str(n.attr("name")).rpartition(".")
-        self.params[last] = None
-        call = f"{self.function(last)}({_list(n.type.shape)}, {n.type.dtype})"
+        self.declared[last] = None
+        call = f"{_declarer(last)}({_list(n.type.shape)}, {n.type.dtype})"
         return f"{call} as {json.dumps(scope)}" if scope else call
 
     def loop(self, n: Node, inlined: _Inlined, indent: str) -> None:
@@ -166,8 +165,9 @@ class _Writer:
             self.lines.append(f"{indent}{name} = {inlined.tensor(a)}")
         names = {inside[0]: index, **dict(zip(inside[1:], carried, strict=False))}
         for v, a in zip(inside[1 + carry :], n.args[carry:], strict=True):
-            row = inside.index(v) < 1 + carry + xs
-            names[v] = f"{inlined.named(a)}[{index}]" if row else inlined.named(a)
+            names[v] = inlined.named(a)
+            if inside.index(v) < 1 + carry + xs:
+                names[v] = f"{self.row_source(inlined.named(a), indent)}[{index}]"
         stacked = [self.fresh(f"ys_{index}") for _ in n.outs[carry:]]
         head = f"{', '.join(stacked)} = " if stacked else ""
         self.lines.append(f"{indent}{head}repeat {index} in range({trips}):")
@@ -185,6 +185,11 @@ class _Writer:
         inlined.names.update(zip(n.outs, (*carried, *stacked), strict=True))
 
 
+def _declarer(last: str) -> str:
+    """The name of the fn that declares parameters called `last`."""
+    return f"param_{last}"
+
+
 def json_doc(text: str) -> str:
     """A doc string."""
     plain = text.replace("\\", "/").replace('"""', "'''").strip()
@@ -199,18 +204,24 @@ class _Inlined:
 
     def __init__(self, graph: Graph, names: dict[int, str]) -> None:
         self.graph, self.names = graph, names
+        self.spread = self._spread()
 
     def takes(self, n: Node) -> bool:
-        """Whether `n` needs no statement: all who read it can write it in place."""
-        if n.op == "full":
-            return True  # a scalar operand, or a call where a name is wanted
-        return n.op == "broadcast" and _right_aligned(n) and n.out not in self.graph.outputs and all(
-            self._spreads(reader, n.out) for reader in self.graph.users[n.out]
-        )
+        """Whether `n` needs no statement: all who read it write it in place."""
+        return n.op == "full" or n.outs[0] in self.spread
 
-    def _spreads(self, reader: Node, v: int) -> bool:
-        """Whether `reader` broadcasts its operand `v` by itself to what it is now."""
-        return reader.op in _SPREADS and self._common(reader) == self.graph.types[v].shape
+    def _spread(self) -> set[int]:
+        """Broadcasts that their one reader makes by itself; where a reader cannot, its operands are named."""
+        users, outputs = self.graph.users, set(self.graph.outputs)
+        made = [n for n in self.graph.nodes if n.op == "broadcast" and _right_aligned(n) and n.out not in outputs]
+        self.spread = {n.out for n in made if [r.op in _SPREADS for r in users[n.out]] == [True]}
+        readers = {r.outs[0]: r for v in self.spread for r in users[v]}
+        while True:
+            wrong = [r for r in readers.values() if self._common(r) != self.graph.types[r.out].shape]
+            lost = self.spread & {a for r in wrong for a in r.args}
+            if not lost:
+                return self.spread
+            self.spread -= lost
 
     def _common(self, reader: Node) -> tuple[int, ...] | None:
         """The shape that the language would broadcast the operands of `reader` to, as they will be written."""
@@ -229,26 +240,26 @@ class _Inlined:
     def _written(self, v: int) -> tuple[int, ...] | None:
         """The shape of operand `v` if it is written in place; None for a number."""
         n = self.graph.producers[v]
-        if n.op == "full" and _number_of(n) is not None:
+        if n.op == "full" and v not in self.names and _number_of(n) is not None:
             return None
-        if n.op == "broadcast" and _right_aligned(n):
-            return self.graph.types[n.args[0]].shape
-        return self.graph.types[v].shape
+        return self.graph.types[n.args[0] if v in self.spread else v].shape
 
     def operand(self, v: int, reader: Node) -> str:
         """`v` as an operand of an elementwise op: a number, what is broadcast, or a name."""
         n = self.graph.producers[v]
-        if n.op == "full" and self._scalar_fits(reader):
+        if n.op == "full" and v not in self.names and self._scalar_fits(reader):
             number = _number_of(n)
             if number is not None:
                 return number
-        if v not in self.names and n.op == "broadcast":
+        if v in self.spread:
             return self.named(n.args[0])
         return self.named(v)
 
     def _scalar_fits(self, reader: Node) -> bool:
         """Whether numbers may stand for literals: the other operands give the shape and dtype."""
-        return reader.op in (*_SPREADS, "select") and self._common_for(reader) == self.graph.types[reader.out].shape
+        # The language squares by a product where a tensor is raised to the number 2.
+        fits = reader.op in (*_SPREADS, "select") and reader.op != "pow"
+        return fits and self._common_for(reader) == self.graph.types[reader.out].shape
 
     def _common_for(self, reader: Node) -> tuple[int, ...] | None:
         if reader.op != "select":

@@ -99,7 +99,8 @@ def apply(node: Node, args: Sequence[NDArray], ctx: Context, types: Mapping[int,
     row = OPS[node.op]
     if ctx.wide and "bits" in row.traits:
         args = [rounded(x, types[a].dtype) for x, a in zip(args, node.args, strict=True)]
-    return row.eval(args, dict(node.attrs), node.types, ctx)
+    # NumPy's functions give scalars where operands have no axes; a value of the graph is always an array.
+    return tuple(np.asarray(x) for x in row.eval(args, dict(node.attrs), node.types, ctx))
 
 
 def run_region(region: Graph, args: Sequence[NDArray], ctx: Context) -> tuple[NDArray, ...]:

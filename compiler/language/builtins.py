@@ -125,6 +125,8 @@ def _bit_not(site: Site, x: Value) -> Value:
 @_builtin
 def _pow(site: Site, x: Value, y: Value) -> Value:
     a, b = (arrays.number_or_tensor(site, v, "pow") for v in (x, y))
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return arrays.elementwise(site, "pow", (a, b), "pow")
     return (
         arrays.power(site, a, b) if isinstance(a, Tensor) or isinstance(b, Tensor) else static.number(site, "**", a, b)
     )
@@ -163,7 +165,7 @@ def _call(site: Site, name: str, *args: Value) -> Value:
 def _axes(site: Site, axis: Value, x: Tensor, what: str) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(x.type.rank))
-    given = [arrays.axis_of(site, a, x.type.rank, what) for a in (axis if isinstance(axis, tuple) else (axis,))]
+    given = [arrays.axis_of(site, a, x.type.rank, what) for a in (axis if isinstance(axis, tuple | range) else (axis,))]
     if len(set(given)) != len(given):
         site.fail("E0120", f"{what}: an axis is named twice")
     return tuple(sorted(given))
@@ -226,10 +228,10 @@ def _mean(site: Site, x: Value, axis: Value = None, keep: Value = False) -> Valu
 
 
 @_builtin
-def _argmax(site: Site, x: Value, axis: Value = -1, keep: Value = False) -> Value:
+def _argmax(site: Site, x: Value, axis: Value = -1, keep: Value = False, last: Value = False) -> Value:
     tensor = tensor_of(site, x, "argmax")
     at = arrays.axis_of(site, axis, tensor.type.rank, "argmax")
-    out = site.add("argmax", tensor, axis=at)
+    out = site.add("argmax", tensor, axis=at, last=flag(site, last, "last"))
     kept = [1 if i == at else n for i, n in enumerate(tensor.shape)]
     return arrays.reshape(site, out, kept) if flag(site, keep, "keep") else out
 
@@ -289,11 +291,14 @@ def _conv(
     dilation: Value = 1,
     groups: Value = 1,
     precision: Value = "highest",
+    dtype: Value = None,
 ) -> Value:
     a, b = tensor_of(site, x, "conv"), tensor_of(site, w, "conv")
-    arrays.common_dtype(site, (a, b), "conv")
+    to = None if dtype is None else dtype_of(site, dtype, "conv")
+    if to is None:
+        arrays.common_dtype(site, (a, b), "conv")
     attrs = _window_attrs(site, max(a.type.rank - 2, 0), stride, pad, dilation)
-    return site.add("conv", a, b, groups=integer(site, groups, "groups"), precision=str(precision), **attrs)
+    return site.add("conv", a, b, groups=integer(site, groups, "groups"), precision=str(precision), dtype=to, **attrs)
 
 
 def _pool(name: str, op: str) -> Callable[..., Value]:

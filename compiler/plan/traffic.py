@@ -7,9 +7,10 @@ params alone is made when weights bind: it counts as itself where that is less. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..graph import LEAVES, Graph, Node
+from .least_cut import least_cut
 
 CONSTANTS = LEAVES - {"input", "param"}
 
@@ -44,25 +45,53 @@ def compulsory_traffic(graph: Graph) -> tuple[int, int]:
     """(bytes read, bytes written) that any run of `graph` moves."""
     loaded = known_at_load(graph)
     inputs = sum(_used_bytes(graph, n) for n in graph.inputs)
-    params = sum(_used_bytes(graph, n) for n in graph.params)
-    made = sum(_read_bytes(graph, v, loaded) for v in _frontier(graph, loaded))
     outputs = sum(graph.types[v].nbytes for v in dict.fromkeys(graph.outputs))
-    return inputs + min(params, made), outputs
+    return inputs + _loaded_bytes(graph, loaded), outputs
+
+
+def _loaded_bytes(graph: Graph, loaded: frozenset[int]) -> int:
+    """The least bytes of params, or of what is made of them when weights bind, that a run must read.
+
+    Parts that share no param are counted one by one: the network of one part is small.
+    """
+    made_from = _made_of_params(graph, loaded)
+    read = {v: _read_bytes(graph, v, loaded) for v in _frontier(graph, loaded) if v in made_from}
+    total = 0
+    for part in _parts(made_from):
+        sizes = {v: graph.types[v].nbytes for v in part}
+        total += least_cut(sizes, {v: made_from[v] for v in part}, {v: read[v] for v in part if v in read})
+    return total
+
+
+def _made_of_params(graph: Graph, loaded: frozenset[int]) -> dict[int, tuple[int, ...]]:
+    """The values of `loaded` that depend on a param, each with its operands that do: none for a param."""
+    found: dict[int, tuple[int, ...]] = {}
+    for n in graph.nodes:
+        args = tuple(a for a in n.args if a in found)
+        if n.op == "param" or (args and loaded.issuperset(n.outs)):
+            found.update(dict.fromkeys(n.outs, args))
+    return found
+
+
+def _parts(made_from: Mapping[int, Iterable[int]]) -> list[list[int]]:
+    """The values that are joined by operands, together; in order. Operands come before what is made of them."""
+    part: dict[int, list[int]] = {}
+    for v, args in made_from.items():
+        joined = [v]
+        for other in {id(part[a]): part[a] for a in args if a in part}.values():
+            joined += other
+        part.update(dict.fromkeys(joined, joined))
+    return [sorted(values) for values in {id(values): values for values in part.values()}.values()]
 
 
 def _frontier(graph: Graph, loaded: frozenset[int]) -> list[int]:
-    """Values made from params alone that run-time nodes, or the outputs, read; constants left out."""
+    """Values known when weights bind that run-time nodes, or the outputs, read."""
     found: dict[int, None] = {}
     for n in graph.nodes:
         if not loaded.issuperset(n.outs):
             found.update(dict.fromkeys(a for a in n.args if a in loaded))
     found.update(dict.fromkeys(v for v in graph.outputs if v in loaded))
-    return [v for v in found if not _constant(graph, v)]
-
-
-def _constant(graph: Graph, v: int) -> bool:
-    node = graph.producers[v]
-    return node.op in CONSTANTS or (node.op != "param" and all(_constant(graph, a) for a in node.args))
+    return list(found)
 
 
 def _read_bytes(graph: Graph, v: int, loaded: frozenset[int]) -> int:

@@ -20,12 +20,23 @@ from ...compiler.plan.tiling import tile_extent
 from .chip import Chip
 from .emit_kernel import Room, allocate
 from .emit_matmul import MatrixUnits
+from .isa import Address
 from .numerics import feeds, passes
 from .stages import Stage, stages
 from .streamed import can_stream, streamed_cost
-from .strided import dense, element_bytes, padded_bytes, padded_size
+from .strided import Box, dense, element_bytes, padded_bytes, padded_size
 from .tiles import Cut, Form, Region, form, regions, tile_body
-from .work import ZERO, Work, contiguous_runs, lane_work, mul_cycles, push_cycles, unit_cycles, vector_work
+from .work import (
+    ZERO,
+    Work,
+    contiguous_runs,
+    gather_cycles,
+    lane_work,
+    mul_cycles,
+    push_cycles,
+    unit_cycles,
+    vector_work,
+)
 
 # Tile lengths tried, in elements of the class's longest axis.
 LENGTHS = (64, 128, 256, 512, 1024, 2048)
@@ -81,6 +92,8 @@ class _Totals:
     matmuls: tuple[Node, ...]
     gathers: tuple[Node, ...]
     tiled: tuple[int, ...]
+    # Those of them that the first stage waits for; the others come in while it works.
+    early: frozenset[int]
     # Values that take registers, and those that may take VMEM with how many times their bytes.
     held: tuple[_Held, ...]
     stored: tuple[tuple[_Held, int], ...]
@@ -151,12 +164,15 @@ def _totals(f: Form, chip: Chip) -> _Totals:
     for s in found:
         vector += vector_work(s.body, chip) if s.body is not None else _lane_work(f, s, chip)
     read = {k.value for s in found for k in s.reads}
+    inputs = {n.out for n in f.body.inputs}
+    waits = ({k.value for k in s.reads} & inputs for s in found)
     return _Totals(
         len({s.level for s in found}),
         vector,
         tuple(s.node for s in found if s.kind == "matmul" and s.node is not None),
         tuple(s.node for s in found if s.kind == "gather" and s.node is not None),
         tuple(n.out for n in f.body.inputs if n.out in read and n.type.size),
+        frozenset(next((w for w in waits if w), set[int]())),
         tuple(_held(f, n.outs[0]) for n in f.body.nodes if n.op not in LITERALS and n.types[0].size),
         tuple(_stored(f)),
     )
@@ -245,21 +261,23 @@ def _price(f: Form, total: _Totals, grid: tuple[Cut, ...], chip: Chip) -> Kernel
     steps = prod(counts.values())
     read, first = _reads(f, total, grid, tiles, counts, chip)
     written = _writes(f, tiles, counts, chip)
-    gathered = sum(_gather_bytes(f, n, chip) for n in total.gathers)
-    read += gathered
+    gathers = [_gather(f, n, chip) for n in total.gathers]
+    read += sum(hbm for hbm, _ in gathers) * chip.hbm_bytes_per_cycle
     mxu = _mxu_cycles(f, total, tiles, counts, chip)
     padding = _padding(total, tiles, counts)
     units = {"mxu": mxu, **{u: c * padding for u, c in unit_cycles(total.vector, chip).items()}}
     copies = (read + written) / chip.hbm_bytes_per_cycle
     compute = max(units.values()) if steps > 1 else mxu + max(units[u] for u in units if u != "mxu")
     latency = total.vector.latency + (chip.mxu.latency_cycles if mxu else 0)
+    # The stages after a gather wait for its last row, one descriptor at a time.
+    waits = sum(span + chip.dma.read_setup_cycles for _, span in gathers)
     fill = chip.dma.read_setup_cycles * (read > 0) + first / chip.hbm_bytes_per_cycle
     drain = (compute / steps if steps > 1 else 0) + chip.dma.write_setup_cycles * (written > 0)
     drain += written / steps / chip.hbm_bytes_per_cycle
     rest = copies - first / chip.hbm_bytes_per_cycle - written / steps / chip.hbm_bytes_per_cycle
     others = sum(units.values()) - max(units.values())
     steady = max(rest, compute) + COPY_CONTENTION * min(rest, compute) + CONTENTION * others
-    cycles = fill + steady + drain + latency * (steps if steps < 4 else 4)
+    cycles = fill + steady + drain + waits + latency * (steps if steps < 4 else 4)
     busy = {u: c / chip.hz for u, c in units.items()} | {"hbm": copies / chip.hz}
     return KernelCost(cycles / chip.hz, busy, int(read), written, _upper_bytes(total, tiles))
 
@@ -271,7 +289,7 @@ def _tile_size(f: Form, v: int, tiles: dict[int, int]) -> tuple[int, ...]:
 def _reads(
     f: Form, total: _Totals, grid: tuple[Cut, ...], tiles: dict[int, int], counts: dict[int, int], chip: Chip
 ) -> tuple[float, float]:
-    """(bytes copied in, bytes of the first tiles), in whole granules.
+    """(bytes copied in, bytes of the tiles that the first stage waits for), in whole granules.
 
     A tile is copied again when an outer cut moves on.
     """
@@ -282,7 +300,7 @@ def _reads(
         copies = prod(counts[c.index] for c in grid[: positions[-1] + 1]) if positions else 1
         tile = _occupied(_tile_size(f, v, tiles), f.origins[v].box.strides, f.body.types[v].dtype, chip)
         read += tile * copies
-        first += tile
+        first += tile if v in total.early else 0
     return read, first
 
 
@@ -303,10 +321,11 @@ def _writes(f: Form, tiles: dict[int, int], counts: dict[int, int], chip: Chip) 
     return total
 
 
-def _gather_bytes(f: Form, n: Node, chip: Chip) -> int:
-    row = prod(f.body.types[n.args[0]].shape[1:]) * element_bytes(n.type.dtype)
-    granule = chip.dma.granule_bytes
-    return f.body.types[n.args[1]].size * -(-row // granule) * granule
+def _gather(f: Form, n: Node, chip: Chip) -> tuple[float, float]:
+    """(cycles of HBM, cycles in all) of a gather of rows."""
+    table = f.origins[n.args[0]].box
+    row = Box((1, *table.shape[1:]), table.strides).at("hbm", Address(0), n.type.dtype)
+    return gather_cycles(f.body.types[n.args[1]].size, row, chip)
 
 
 def _mxu_cycles(f: Form, total: _Totals, tiles: dict[int, int], counts: dict[int, int], chip: Chip) -> float:

@@ -8,8 +8,10 @@ cut for another. Must not know tiles, addresses or time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from math import prod
 
 from ...compiler.graph import Attr, Builder, DType, Graph, Node, expand, live
@@ -126,46 +128,82 @@ def _row_numbers(b: Builder, n: Node, index: int, g: Graph) -> int:
 
 
 def _conv(b: Builder, n: Node, x: int, w: int, g: Graph, fed: frozenset[DType]) -> int:
-    """conv as patches @ weights; rows are (batch, *out), K is (channel, *window) as in the op's meaning."""
+    """conv as weights @ patches: K is (*window, channel) as in the op's meaning, columns are places of an image.
+
+    An image is laid out as rows of one flat axis once; a tap's patch is then a slice of it. Columns are the places of
+    all rows of that layout, of which those beyond the output's width are dropped again.
+    """
     groups, out = n.attr("groups"), n.type.shape
     assert isinstance(groups, int)
     taps = g.types[n.args[1]].shape[2:]
     if n.type.size == 0:
         return b.full(0, n.type.dtype, out, loc=n.loc)
-    per = g.types[n.args[0]].shape[1] // groups
-    wide = per * prod(taps)
-    if wide == 0:
+    per, made = g.types[n.args[0]].shape[1] // groups, out[1] // groups
+    if per * prod(taps) == 0:
         return b.full(0, n.type.dtype, out, loc=n.loc)
-    patches = _patches(b, n, x, taps, out[2:])  # [N, *out, C, taps]
-    rows, per_out = out[0] * prod(out[2:]), out[1] // groups
+    slices, width = _tap_slices(b, n, x, taps, out[2:])
     parts: list[int] = []
     for i in range(groups):
-        lhs = b.one("reshape", _cut(b, patches, -2, i * per, per), shape=(rows, wide), loc=n.loc)
-        rhs = b.one("reshape", _cut(b, w, 0, i * per_out, per_out), shape=(per_out, wide), loc=n.loc)
-        rhs = b.one("transpose", rhs, perm=(1, 0), loc=n.loc)
-        parts.append(_matmul(b, n, lhs, rhs, fed))
+        cuts = [_cut(b, v, 1, i * per, per) for v in slices]
+        patches = cuts[0] if len(cuts) == 1 else b.add("concat", cuts, {"axis": 1}, loc=n.loc)[0]
+        parts.append(_matmul(b, n, _weights(b, w, i * made, made, out[0]), patches, fed))
     flat = parts[0] if groups == 1 else b.add("concat", parts, {"axis": 1}, loc=n.loc)[0]
-    back = b.one("reshape", flat, shape=(out[0], *out[2:], out[1]), loc=n.loc)
-    return b.one("transpose", back, perm=(0, len(out) - 1, *range(1, len(out) - 1)), loc=n.loc)
+    grid = b.one("reshape", flat, shape=(out[0], out[1], out[2], *width), loc=n.loc)
+    if tuple(width) == out[3:]:
+        return grid
+    return b.one("slice", grid, starts=(0,) * len(out), stops=out, steps=(1,) * len(out), loc=n.loc)
 
 
-def _patches(b: Builder, n: Node, x: int, taps: tuple[int, ...], out: tuple[int, ...]) -> int:
-    """[N, *out, C, taps]: one strided slice of the padded input for each tap, side by side."""
-    strides, low, high, dilations = (ints(n.attr(k)) for k in ("strides", "low", "high", "dilations"))
+def _weights(b: Builder, w: int, first: int, made: int, batch: int) -> int:
+    """Weights of output channels first … first + made as [batch, made, K], alike for every image."""
+    part = _cut(b, w, 0, first, made)
+    _, per, *taps = b.types[part].shape
+    rank = len(taps)
+    turned = b.one("transpose", part, perm=(0, *range(2, 2 + rank), 1)) if prod(taps) > 1 else part
+    rows = b.one("reshape", turned, shape=(made, prod(taps) * per))
+    return b.one("broadcast", rows, shape=(batch, made, prod(taps) * per), dims=(1, 2))
+
+
+def _tap_slices(
+    b: Builder, n: Node, x: int, taps: tuple[int, ...], out: tuple[int, ...]
+) -> tuple[list[int], tuple[int, ...]]:
+    """For each tap its patch [N, C, places], and the layout's extents after the first axis.
+
+    With strides the image is split into its phases first: every tap then moves by whole steps within one of them.
+    """
+    strides, low, dilations = (ints(n.attr(k)) for k in ("strides", "low", "dilations"))
+    places = [[d * t for t in range(k)] for d, k in zip(dilations, taps, strict=True)]
+    reach = [max(at) // s for at, s in zip(places, strides, strict=True)]
+    grid = [o + r for o, r in zip(out, reach, strict=True)]
+    grid[0] += any(reach[1:])  # the last rows of the last taps run over into one more
+    image = b.types[x].shape
+    least = [g * s for g, s in zip(grid, strides, strict=True)]
+    high = [max(0, m - a - d) for m, a, d in zip(least, low, image[2:], strict=True)]
     if any((*low, *high)):
         x = b.one("pad", x, low=(0, 0, *low), high=(0, 0, *high), value=0, loc=n.loc)
-    shape = b.types[x].shape
-    order = (0, *range(2, len(shape)), 1)
-    slices: list[int] = []
-    for tap in range(prod(taps)):
-        at = [dilations[i] * ((tap // prod(taps[i + 1 :])) % taps[i]) for i in range(len(taps))]
-        stops = [a + (o - 1) * s + 1 for a, o, s in zip(at, out, strides, strict=True)]
-        part = b.one(
-            "slice", x, starts=(0, 0, *at), stops=(shape[0], shape[1], *stops), steps=(1, 1, *strides), loc=n.loc
+    columns = prod(grid[1:])
+    phases: dict[tuple[int, ...], int] = {}
+    found: list[int] = []
+    for tap in product(*places):
+        phase = tuple(at % s for at, s in zip(tap, strides, strict=True))
+        if phase not in phases:
+            phases[phase] = _phase(b, n, x, phase, grid, strides)
+        start = 0
+        for at, s, extent in zip(tap, strides, grid, strict=True):
+            start = start * extent + at // s
+        found.append(_cut(b, phases[phase], 2, start, out[0] * columns))
+    return found, tuple(grid[1:])
+
+
+def _phase(b: Builder, n: Node, x: int, phase: Sequence[int], grid: Sequence[int], strides: Sequence[int]) -> int:
+    """Every stride-th element from `phase` on, `grid` of them, as [N, C, places]."""
+    batch, channels, *image = b.types[x].shape
+    stops = [p + (g - 1) * s + 1 for p, g, s in zip(phase, grid, strides, strict=True)]
+    if any(p for p in phase) or stops != image or any(s != 1 for s in strides):
+        x = b.one(
+            "slice", x, starts=(0, 0, *phase), stops=(batch, channels, *stops), steps=(1, 1, *strides), loc=n.loc
         )
-        turned = b.one("transpose", part, perm=order, loc=n.loc)
-        slices.append(b.one("reshape", turned, shape=(*b.types[turned].shape, 1), loc=n.loc))
-    return slices[0] if len(slices) == 1 else b.add("concat", slices, {"axis": len(shape)}, loc=n.loc)[0]
+    return b.one("reshape", x, shape=(batch, channels, prod(grid)), loc=n.loc)
 
 
 def _cut(b: Builder, x: int, axis: int, start: int, size: int) -> int:

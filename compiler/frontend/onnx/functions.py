@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from ...graph import TensorType
@@ -65,6 +66,21 @@ def with_left_out(body: Body, left_out: set[str]) -> Body:
     return Body(nodes, body.inputs, body.outputs, body.opsets)
 
 
+def misuse(node: Any, domain: str, version: int) -> str | None:
+    """How a node differs from its operator's signature: an attribute of another kind, too few or many operands."""
+    schema = _schema(str(node.op_type), domain, version)
+    if schema is None:
+        return None
+    stated = schema.attributes
+    for a in node.attribute:
+        if a.name in stated and int(a.type) != int(stated[a.name].type.value):
+            return f"its attribute `{a.name}` is of another kind than the operator says"
+    if not schema.min_input <= len(node.input) <= schema.max_input:
+        return f"it has {len(node.input)} operands, the operator takes {schema.min_input} to {schema.max_input}"
+    return None
+
+
+@cache
 def _schema(op: str, domain: str, version: int) -> Any:
     defs = onnx().defs
     try:
@@ -90,14 +106,21 @@ def _defined(node: Any, domain: str, version: int, types: Sequence[TensorType | 
         data = schema.get_function_with_opset_version(max(since)) if since else None
     elif schema.has_context_dependent_function:
         since = [v for v in schema.context_dependent_function_opset_versions if v <= version]
-        stated = [_type(t) for t in types]
-        if since:
-            data = schema.get_context_dependent_function_with_opset_version(max(since), node.SerializeToString(), stated)
+        data = _dependent(schema, max(since), node, types) if since else None
     if not data:
         return None
     proto = onnx().FunctionProto()
     proto.ParseFromString(data)
     return proto
+
+
+def _dependent(schema: Any, version: int, node: Any, types: Sequence[TensorType | None]) -> bytes | None:
+    """The body made for these operands; None where they are none that the operator takes."""
+    try:
+        stated = [_type(t) for t in types]
+        return schema.get_context_dependent_function_with_opset_version(version, node.SerializeToString(), stated)
+    except (ValueError, RuntimeError):
+        return None
 
 
 def _type(t: TensorType | None) -> bytes:

@@ -6,6 +6,7 @@ leaves nothing behind; weights are not: what is computed from them alone is the 
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from .tensors import MAX_ELEMENTS, Unreadable, array_of, dtype_name, dtype_of
 # The opsets of ONNX's own domain that handlers know the meaning of.
 LOWEST_OPSET, HIGHEST_OPSET = 1, 28
 MAX_RANK = 32
+_LOC_NAME = 60
 
 # Nodes that would make more elements are left for the graph. 16 MiB of f32.
 _FOLD_ELEMENTS = 1 << 22
@@ -47,6 +49,7 @@ class Imported:
     notes: tuple[str, ...]
     renamed: Mapping[str, str]
     dims: Mapping[str, int]
+    sha256: str
 
 
 def import_model(
@@ -54,25 +57,50 @@ def import_model(
     binds: Mapping[str, NDArray] | None = None,
     dims: Mapping[str, int] | None = None,
     folder: str | None = None,
+    ignore_stated: bool = False,
 ) -> Imported:
     """The model in the file at `source`, or the one that its bytes are.
 
     `binds` fixes inputs to values; `dims` fixes symbolic dims by name, unnamed ones as `INPUT.AXIS`. `folder` is where
-    external data lies: the file's own by default. DiagnosticError with everything that is wrong (E11xx).
+    external data lies: the file's own by default. A type that differs from the one that the model states is a mistake
+    unless `ignore_stated`. DiagnosticError with everything that is wrong (E11xx).
     """
     path = "<bytes>" if isinstance(source, bytes) else os.fspath(source)
     data = source if isinstance(source, bytes) else read_bytes(path)
     model = parse_model(data, path)
     if not isinstance(source, bytes) and folder is None:
         folder = os.path.dirname(os.path.abspath(path))
-    return _Import(model, os.path.basename(path), folder).run(dict(binds or {}), dict(dims or {}))
+    made = _Import(model, os.path.basename(path), folder, ignore_stated).run(dict(binds or {}), dict(dims or {}))
+    return replace(made, sha256=hashlib.sha256(data).hexdigest())
+
+
+def dims_of(path: str | os.PathLike[str], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The symbolic dims of the model at `path` as inputs of these shapes have them, for `import_model`.
+
+    Inputs are called as in the graph. DiagnosticError (E0609) when two inputs say different things of one dim.
+    """
+    graph = parse_model(read_bytes(os.fspath(path)), os.fspath(path)).graph
+    own = {str(t.name) for t in graph.initializer}
+    used: list[str] = []
+    found: dict[str, int] = {}
+    for info in (i for i in graph.input if str(i.name) not in own):
+        plain = identifier(str(info.name), used)
+        used.append(plain)
+        dims = _stated_type(info)[1] or []
+        shape = shapes.get(plain, ())
+        for axis, (dim, size) in enumerate(zip(dims, shape, strict=False)):
+            key = dim or f"{info.name}.{axis}"
+            if isinstance(key, str) and found.setdefault(key, int(size)) != size:
+                said = f"{key} is {found[key]} by another input and {size} by axis {axis} of `{plain}`"
+                raise DiagnosticError(Diagnostic("E0609", said))
+    return found
 
 
 class _Import:
     """One import under way; the `Bodies` of its scopes."""
 
-    def __init__(self, model: Any, file: str, folder: str | None) -> None:
-        self.model, self.file = model, file
+    def __init__(self, model: Any, file: str, folder: str | None, ignore_stated: bool) -> None:
+        self.model, self.file, self.ignore_stated = model, file, ignore_stated
         local = {(domain_of(f), str(f.name)): f for f in model.functions}
         self.session = Session(file, folder, local)
         self.opsets = {("" if o.domain == "ai.onnx" else str(o.domain)): int(o.version) for o in model.opset_import}
@@ -104,7 +132,7 @@ class _Import:
         made = renumber(_without_unread_params(live(builder.finish(outputs, names))))
         kept = {str(n.attr("name")) for n in made.params}
         params = {name: array for name, array in emitter.params.arrays.items() if name in kept}
-        return Imported(made, params, tuple(self.session.notes), renamed, signature.fixed)
+        return Imported(made, params, tuple(self.session.notes), renamed, signature.fixed, "")
 
     def _raise(self) -> None:
         faults = self.session.faults()
@@ -152,7 +180,7 @@ class _Import:
             v = scope.find(name)
             if v is None:
                 continue
-            self._check_stated(v, _stated_type(info), f"the output `{name}`")
+            self._check_stated(v, _stated_type(info), self.session.makers.get(name, "the model"))
             plain = identifier(name, names)
             renamed |= {name: plain} if plain != name else {}
             names.append(plain)
@@ -185,6 +213,7 @@ class _Import:
             self._tell(where, str(e), "E1106", None)
         for i, name in enumerate(str(n) for n in node.output):
             if name:
+                self.session.makers[name] = f"node {where}"
                 v = made[i] if i < len(made) else None
                 scope.values[name] = v
                 if v is not None and name in stated:
@@ -209,6 +238,9 @@ class _Import:
         if poisoned:
             self._look_for_missing(node, where, scope)
             raise Poisoned
+        wrong = functions.misuse(node, domain, version)
+        if wrong:
+            raise Refused(wrong)
         call = Call(node, op, version, given, emitter, scope)
         if body is not None:
             return list(self._function(call, body, where))
@@ -217,7 +249,7 @@ class _Import:
             folded = self._folded(call, row)
             if folded is not None:
                 return folded
-        emitter.b.loc = f"{self.file}:{node.name or op}:1"
+        emitter.b.loc = f"{self.file}:{str(node.name or op)[:_LOC_NAME]}:1"
         start = len(emitter.b.nodes)
         results = _several(row.run(call))
         _check_sizes(emitter.b.nodes[start:])
@@ -278,6 +310,9 @@ class _Import:
 
     def _function(self, call: Call, body: functions.Body, where: str) -> list[Value | None]:
         """A function's body in the place of its node."""
+        key = (domain_of(call.node), call.op)
+        if key in self.session.active:
+            call.refuse(f"the function {call.op} calls itself", code="E1104")
         scope = Scope(self.session, {**self.opsets, **body.opsets}, self, where=f" of function {call.op} at {where}")
         scope.values.update(zip(body.inputs, call.given, strict=False))
         missing = body.inputs[len(call.given) :]
@@ -286,7 +321,11 @@ class _Import:
             if not allowed:
                 call.refuse("functions call each other too deeply, or themselves")
             nodes = functions.with_left_out(body, {n for n, v in scope.values.items() if v is None})
-            self.nodes(nodes, scope, call.emitter)
+            self.session.active.append(key)
+            try:
+                self.nodes(nodes, scope, call.emitter)
+            finally:
+                self.session.active.pop()
         # A body made for this call lacks the outputs that nobody reads.
         return [scope.values.get(name) for name in body.outputs]
 
@@ -330,6 +369,8 @@ class _Import:
 
     def _check_stated(self, v: Value, stated: Any, what: str) -> None:
         number, dims = stated
+        if self.ignore_stated:
+            return
         d = dtype_of(number) if number else None
         if number and d != v.type.dtype:
             said = f"{self.file}: {what} makes `{v.name}`, which is {v.type}, but the model states {d or dtype_name(number)}"
@@ -343,7 +384,7 @@ class _Import:
         if not agrees:
             shown = ", ".join(str(n) if n is not None else "?" for n in dims)
             said = f"{self.file}: {what} makes `{v.name}`, which is {v.type}, but the model states [{shown}]"
-            help = "a `--dim` that the model was not exported for, or a file that was edited"
+            help = "a `--dim` that the model was not exported for, or a wrong statement: see `tdslc import --ignore-stated`"
             self.session.tell(Diagnostic("E1110", said, help=help))
 
 
@@ -467,6 +508,10 @@ class _Signature:
             self.unknown.setdefault(key, []).append(f"axis {axis} of `{name}`")
             return 1
         self.fixed[key] = size = int(self.dims[key])
+        if size < 0:
+            said = f"{self.session.file}: the dim `{key}` cannot be {size}: a dim is 0 or more"
+            self.session.tell(Diagnostic("E1109", said))
+            return 0
         return Dim(size, key) if key.isidentifier() else size
 
     def _bound(self, name: str, info: Any) -> Value | None:

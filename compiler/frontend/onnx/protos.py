@@ -28,10 +28,10 @@ def onnx() -> Any:
 
 def parse_model(data: bytes, path: str) -> Any:
     """The ModelProto that `data` is. DiagnosticError (E1102) when it is none, or a damaged one."""
-    from google.protobuf.message import DecodeError  # pyright: ignore[reportMissingModuleSource]
+    model = onnx().ModelProto()
+    from google.protobuf.message import DecodeError  # comes with onnx
 
     help = "it must be a file that `onnx.save` wrote; copy or export it again"
-    model = onnx().ModelProto()
     try:
         model.ParseFromString(data)
     except (DecodeError, ValueError, RuntimeError):

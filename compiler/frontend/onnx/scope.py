@@ -42,7 +42,10 @@ class Bodies(Protocol):
 
 @dataclass(slots=True)
 class Session:
-    """One import: the file, where its data lies, what went wrong so far, and the params found."""
+    """One import: the file, where its data lies, what went wrong so far.
+
+    `makers` says which node makes a value, `active` which functions are being opened.
+    """
 
     file: str
     folder: str | None
@@ -51,6 +54,8 @@ class Session:
     diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
     notes: list[str] = field(default_factory=list[str])
     unsupported: dict[tuple[str, str, int], list[str]] = field(default_factory=dict[tuple[str, str, int], list[str]])
+    makers: dict[str, str] = field(default_factory=dict[str, str])
+    active: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     depth: int = 0
 
     def tell(self, diagnostic: Diagnostic) -> None:

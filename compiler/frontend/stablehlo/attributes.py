@@ -116,7 +116,7 @@ def read_value(c: Cursor, depth: int = 0, typed: bool = True) -> Value:
         case "tensor" | "bang":
             return TypeText(read_type(c, depth))
         case "word":
-            return _word(c, depth)
+            return _word(c, depth, typed)
         case _:
             return _bracketed(c, depth)
 
@@ -179,11 +179,11 @@ def _entries(c: Cursor, end: str, depth: int) -> dict[str, Value]:
     return found
 
 
-def _word(c: Cursor, depth: int) -> Value:
+def _word(c: Cursor, depth: int, typed: bool) -> Value:
     text = c.text
     if text in ("true", "false"):
         c.take()
-        _skip_type(c, True)
+        _skip_type(c, typed)
         return text == "true"
     if text == "array" and c.peek() == "<":
         return _array(c, depth)

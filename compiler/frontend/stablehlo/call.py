@@ -44,6 +44,8 @@ class Call:
 
     def type(self, i: int = 0) -> TensorType:
         """The type of operand `i`."""
+        if i >= len(self.args):
+            self.refuse(f"needs {i + 1} operands, got {len(self.args)}")
         return self.b.types[self.args[i]]
 
     @property
@@ -133,11 +135,14 @@ class Call:
             self.refuse(f"has {len(self.op.regions)} regions, needs {i + 1}")
         return self.op.regions[i]
 
-    def region(self, takes: Sequence[TensorType], i: int = 0) -> Graph:
-        """Region `i` as a graph of operands of the types `takes` and nothing else."""
+    def region(self, takes: Sequence[TensorType], gives: Sequence[TensorType], i: int = 0) -> Graph:
+        """Region `i` as a graph of operands of the types `takes` and nothing else, that gives the types `gives`."""
         graph, captures = self.scope.region(self.block(i), takes, self.op.name)
         if captures:
-            self.refuse(f"its region reads {captures[0]}, a value from outside that is no literal")
+            self.refuse(f"has a region that reads {captures[0]}, a value from outside that is no literal")
+        if graph.output_types != tuple(gives):
+            made, wanted = (", ".join(map(str, types)) or "nothing" for types in (graph.output_types, gives))
+            self.refuse(f"has a region that gives {made} where {wanted} is needed")
         return graph
 
 

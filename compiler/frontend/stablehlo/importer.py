@@ -6,14 +6,15 @@ Must not know targets.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from ...graph import Builder, Graph, live, renumber
+from ...graph import Builder, Graph, NDArray, live, renumber
 from ...source import Diagnostic, DiagnosticError, SourceFile, Span, read_source
 from ..names import dotted, identifier
 from .handlers import HANDLERS
 from .read import read_module
+from .scans import as_scans
 from .scope import Scope, Session, TooLarge
 from .syntax import Function, Module
 from .types import NoTensor, tensor_type
@@ -23,10 +24,11 @@ MAX_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A model as a Graph, and remarks for the reader."""
+    """A model as a Graph, remarks for the reader, and the values of params that were taken out of the text."""
 
     graph: Graph
     notes: tuple[str, ...]
+    params: Mapping[str, NDArray] = field(default_factory=dict[str, NDArray], compare=False, repr=False)
 
 
 def import_text(
@@ -45,18 +47,26 @@ def import_text(
 def import_file(
     path: str | os.PathLike[str], *, entry: str | None = None, params: Collection[str] = (), precision: str = "highest"
 ) -> tuple[SourceFile, Imported]:
-    """(the text at `path`, what `import_text` makes of it). DiagnosticError also for what cannot be read (E00xx)."""
+    """(the text at `path`, what `import_text` makes of it). DiagnosticError also for what cannot be read (E00xx).
+
+    Large float literals become params, whose values are `Imported.params`.
+    """
     file = read_source(path, MAX_BYTES)
-    return file, import_module(read_module(file), entry=entry, params=params, precision=precision)
+    made = import_module(read_module(file), entry=entry, params=params, precision=precision, take_weights=True)
+    return file, made
 
 
 def import_module(
     module: Module, *, entry: str | None = None, params: Collection[str] = (), precision: str = "highest",
-    names: Sequence[str] | None = None,
+    names: Sequence[str] | None = None, take_weights: bool = False,
 ) -> Imported:  # fmt: skip
-    """As `import_text`, of a module that is read already; `names` are to be the arguments', instead of the text's."""
+    """As `import_text`, of a module that is read already.
+
+    `names` are to be the arguments', instead of the text's. `take_weights`: float literals of many elements become
+    params, with their values in the result; else they stay in the graph.
+    """
     function = _entry(module, entry)
-    session = Session(module, HANDLERS, precision)
+    session = Session(module, HANDLERS, precision, weights={} if take_weights else None)
     b = Builder(identifier(module_name(module, function)))
     scope = Scope(session, b)
     given = [a.name.removeprefix("%") for a in function.arguments]
@@ -80,7 +90,16 @@ def import_module(
         raise DiagnosticError(Diagnostic("E1104", f"@{function.name} returns nothing", _head(module.file, function)))
     graph = b.finish(outputs, _output_names(function, len(outputs)))
     notes = [*session.notes, *(f"{name} among the functions is passed over" for name in dict.fromkeys(module.passed_over))]
-    return Imported(renumber(live(graph)), tuple(notes))
+    made = _without_unread_weights(renumber(as_scans(live(graph))), session.weights or {})
+    weights = {n: x for n, x in (session.weights or {}).items() if n in {str(p.attr("name")) for p in made.params}}
+    return Imported(made, tuple(notes), weights)
+
+
+def _without_unread_weights(graph: Graph, weights: Mapping[str, NDArray]) -> Graph:
+    """`graph` without params made of literals that nothing reads; its own params are its signature."""
+    unread = {n.out for n in graph.params if n.attr("name") in weights and not graph.users[n.out]} - set(graph.outputs)
+    nodes = tuple(n for n in graph.nodes if unread.isdisjoint(n.outs))
+    return renumber(Graph(graph.name, nodes, graph.outputs, graph.output_names)) if unread else graph
 
 
 def _head(file: SourceFile, function: Function) -> Span:

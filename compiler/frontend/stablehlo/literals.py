@@ -62,7 +62,7 @@ def _listed(text: str, t: TensorType) -> NDArray:
     if text.count("[") != lists or text.count("]") != lists:
         raise Unreadable(f"the lists of the literal are not those of {t}")
     plain = text.translate(_NO_LIST)
-    parts = plain.split(",") if plain.strip() else []
+    parts = plain.split(",") if plain.strip(", \n\t") else []
     return _of_count(_elements(parts, t.dtype), t)
 
 

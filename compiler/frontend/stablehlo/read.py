@@ -432,6 +432,9 @@ def _whole(c: Cursor) -> Value:
 
 
 def _word(c: Cursor, p: _Parts) -> None:
+    if c.peek() == "<" and c.text in ("dense_resource", "sparse"):
+        p.attributes["value"] = read_value(c, typed=False)
+        return
     name = c.take()
     if name == "applies":
         p.attributes["applies"] = c.expect_kind("word", "the operation that is applied")

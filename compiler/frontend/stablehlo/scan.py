@@ -106,7 +106,8 @@ def malformed(file: SourceFile, message: str, start: int, end: int) -> Diagnosti
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 24 else f"{text[:24]}…"
+    plain = " ".join(text.split())
+    return plain if len(plain) <= 24 else f"{plain[:24]}…"
 
 
 def scan(file: SourceFile) -> Cursor:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ...graph import Builder, Graph, InferError, Node, TensorType, live
+from ...graph import Builder, Graph, InferError, NDArray, Node, TensorType, live
 from ...graph.dtypes import BOOL
 from ...source import Diagnostic, Note
 from .call import Call, Handler, Refused
@@ -21,7 +21,9 @@ from .types import NoTensor, tensor_type
 # Calls and regions within each other; deeper ones would come near Python's own limit.
 MAX_DEPTH = 56
 # Operations imported, inlined functions counted at each call: a text of a few lines can ask for more than any memory has.
-MAX_OPERATIONS = 400_000
+MAX_OPERATIONS = 200_000
+# A float literal of more elements is a weight, on whose values a build need not depend.
+FEW_FLOATS = 64
 _MOST_PLACES = 6
 _MOST_KINDS = 40
 TERMINATORS = ("func.return", "stablehlo.return", "chlo.return", "mhlo.return")
@@ -43,6 +45,8 @@ class Session:
         default_factory=dict[tuple[str, str], list[tuple[Operation, Diagnostic]]]
     )
     calls: list[str] = field(default_factory=list[str])
+    weights: dict[str, NDArray] | None = None
+    taken_out: dict[int, int] = field(default_factory=dict[int, int])
     depth: int = 0
     operations: int = 0
 
@@ -129,15 +133,33 @@ class Scope:
                 high = middle
         return nodes[low] if low < len(nodes) and value in nodes[low].outs else None
 
+    def weight(self, op: Operation, array: NDArray, t: TensorType) -> int | None:
+        """The param that a literal of many floats becomes where weights are taken out of the text; None elsewhere."""
+        weights = self.session.weights
+        if weights is None or self.outer is not None or not t.dtype.is_float or array.size <= FEW_FLOATS:
+            return None
+        if op.start not in self.session.taken_out:
+            name = f"weights.w{len(weights)}"
+            weights[name] = array
+            self.session.taken_out[op.start] = self.b.param(name, t)
+        return self.session.taken_out[op.start]
+
     # ---- blocks ------------------------------------------------------------------------------------
 
     def run(self, block: Block) -> tuple[int, ...] | None:
         """Imports the operations of `block`; what its terminator returns, None where some of that could not be made."""
         for op in block.operations:
             if op.name in TERMINATORS:
-                return self._operands(op)
+                return self._returned(op)
             self._operation(op)
         return ()
+
+    def _returned(self, op: Operation) -> tuple[int, ...] | None:
+        try:
+            return self._operands(op)
+        except Refused as refused:
+            self.session.fault(op, refused.why, refused.help, refused.code)
+            return None
 
     def _operation(self, op: Operation) -> None:
         """Imports one operation. One that cannot be is noted, and zeros stand in for it so that the rest is seen too."""

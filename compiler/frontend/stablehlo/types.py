@@ -72,7 +72,8 @@ def _no_tensor(text: str) -> NoTensor:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:60]}…"
+    plain = " ".join(text.split())
+    return plain if len(plain) <= 60 else f"{plain[:60]}…"
 
 
 def type_text(t: TensorType) -> str:

@@ -148,29 +148,34 @@ def windows(x: NDArray, window: Sequence[int], attrs: AttrMap, fill: Any) -> NDA
 
 
 def _conv(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -> tuple[NDArray, ...]:
-    """Patches by weights: one matmul a group, its K running over (channel, window) in row-major order."""
+    """Weights by patches: one matmul a group, its K running over (window, channel) in row-major order."""
     (x, w), groups, t = args, attrs["groups"], types[0]
     assert isinstance(groups, int)
-    taps = w.shape[2:]
+    taps, rank = w.shape[2:], w.ndim - 2
     if not t.size:
         return (ctx.cast(np.zeros(t.shape, t.dtype.numpy), t.dtype),)
     if is_depthwise(w.shape, groups):
         return (_depthwise(x, w, attrs, t, ctx),)
-    patches = windows(x, taps, attrs, 0)
-    rank = len(taps)
-    order = (0, *range(2, 2 + rank), 1, *range(2 + rank, 2 + 2 * rank))
-    rows = np.transpose(patches, order)  # N *out C *window
-    out_spatial, per, made = rows.shape[1 : 1 + rank], x.shape[1] // groups, w.shape[0] // groups
-    parts: list[NDArray] = []
+    order = (0, *range(2 + rank, 2 + 2 * rank), 1, *range(2, 2 + rank))
+    patches = np.transpose(windows(x, taps, attrs, 0), order)  # N *window C *out
+    per, made, out = x.shape[1] // groups, w.shape[0] // groups, t.shape[2:]
+    first = ctx.cast(np.zeros(0, t.dtype.numpy), t.dtype)
+    y = np.empty(t.shape, first.dtype)
     for g in range(groups):
-        lhs = np.ascontiguousarray(rows[(slice(None),) * (1 + rank) + (slice(g * per, (g + 1) * per),)])
-        lhs = lhs.reshape(x.shape[0] * prod(out_spatial), per * prod(taps))
-        rhs = w[g * made : (g + 1) * made].reshape(made, lhs.shape[1]).T
-        parts.append(_product(lhs, rhs, t.dtype, attrs, ctx))
-    flat = np.concatenate(parts, 1).reshape(x.shape[0], *out_spatial, w.shape[0])
-    return (np.moveaxis(flat, -1, 1),)
+        lhs = np.ascontiguousarray(np.moveaxis(w[g * made : (g + 1) * made], 1, -1)).reshape(made, prod(taps) * per)
+        channels = patches[(slice(None),) * (1 + rank) + (slice(g * per, (g + 1) * per),)]
+        # Columns are independent: a block of them at a time, so that the patches of a large image need no memory.
+        rows = max(1, _PATCH_ELEMENTS // max(1, lhs.shape[1] * prod(out[1:])))
+        for n, at in product(range(x.shape[0]), range(0, out[0], rows)):
+            block = channels[n][(slice(None),) * (rank + 1) + (slice(at, at + rows),)]
+            rhs = np.ascontiguousarray(block).reshape(lhs.shape[1], -1)
+            made_block = _product(lhs, rhs, t.dtype, attrs, ctx)
+            y[n, g * made : (g + 1) * made, at : at + rows] = made_block.reshape(made, *block.shape[rank + 1 :])
+    return (y,)
 
 
+# Elements of the patches that a convolution is evaluated on at a time.
+_PATCH_ELEMENTS = 1 << 22
 # Output channels a group from which a convolution of one input channel a group is worth a matrix product.
 _DEPTHWISE_CHANNELS = 8
 
@@ -364,8 +369,8 @@ ROWS: tuple[Op, ...] = (
         "conv", "x[N, C, …] convolved with w[O, C/groups, …] (cross-correlation, zero padding).", ("x", "w"),
         _infer_conv, _conv, _conv_axes, "contract",
         (*_WINDOW, AttrSpec("groups", "int", 1), *_PRODUCT),
-        edges="As matmul, K running over channels, then taps in row-major order; padding takes part as zeros, so a NaN "
-        "or infinite weight meets them as NaN. With one input channel and fewer than 8 output channels a group it is "
+        edges="As matmul of weights by patches, K running over taps in row-major order, then channels; padding takes part "
+        "as zeros, so a NaN or infinite weight meets them as NaN. With one input channel and fewer than 8 output channels a group it is "
         "no matrix product: products and sums one after another in order of the taps (the reference: f64).",
         recut=_new_groups,
     ),

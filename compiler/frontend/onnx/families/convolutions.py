@@ -22,8 +22,6 @@ def conv(n: Call) -> int:
     if "kernel_shape" in n.attrs and tuple(n.need("kernel_shape")) != tuple(taps):
         n.refuse(f"its kernel_shape is {list(n.need('kernel_shape'))}, its weights are {n.type(1)}")
     g = geometry(n, tuple(int(d) for d in taps))
-    if min((*g.low, *g.high), default=0) < 0:
-        n.refuse("its pads are negative")
     out = n.b.one(
         "conv", n.x(0), n.x(1), strides=g.strides, low=g.low, high=g.high, dilations=g.dilations,
         groups=int(n.attr("group", 1)),
@@ -40,12 +38,16 @@ def conv_transpose(n: Call) -> int:
     strides, dilations = (tuple(n.attr(name, (1,) * rank)) for name in ("strides", "dilations"))
     more = list(n.attr("output_padding", (0,) * rank))
     pads = list(n.attr("pads", (0,) * (2 * rank)))
+    if any(len(v) != rank for v in (strides, dilations, more)) or len(pads) != 2 * rank or len(spatial) != rank:
+        n.refuse(f"its attributes do not have an entry for each of {rank} spatial axes")
     low, high = pads[:rank], pads[rank:]
     way, wanted = n.attr("auto_pad", "NOTSET"), n.attr("output_shape")
     if way == "VALID":
         low, high = [0] * rank, [0] * rank
     if wanted is None and way.startswith("SAME"):
         wanted = [d * s for d, s in zip(spatial, strides, strict=True)]
+    if wanted is not None and len(wanted) < rank:
+        n.refuse(f"its output_shape {list(wanted)} does not have {rank} entries")
     for i in range(rank if wanted is not None else 0):
         total = strides[i] * (spatial[i] - 1) + more[i] + (taps[i] - 1) * dilations[i] + 1 - wanted[-rank:][i]
         # More than there is: zeros behind.

@@ -38,9 +38,15 @@ def _reduction(n: Call) -> str:
     return _REDUCTIONS[kind]
 
 
+def _same_ranks(n: Call, index: int = 1) -> None:
+    if n.type(0).rank != n.type(index).rank or n.shape(1) != n.shape(2):
+        n.refuse(f"its data is {n.type(0)}, its indices {n.type(1)}, its updates {n.type(2)}")
+
+
 @handles("Scatter", "ScatterElements")
 def scatter_elements(n: Call) -> int:
     """The data with updates put at, or combined with, an element for each index."""
+    _same_ranks(n)
     return forms.scatter_elements(n.b, n.x(0), n.x(1), n.x(2), n.axis(0), _reduction(n))
 
 
@@ -95,6 +101,8 @@ def arg_extreme(n: Call) -> int:
 def tensor_scatter(n: Call) -> int:
     """A cache [B, …, S, …] with updates written along an axis from an index for each batch on; `circular` wraps round."""
     axis, shape, own = n.axis(-2), n.shape(0), n.shape(1)
+    if len(shape) != len(own) or not own:
+        n.refuse(f"its cache is {n.type(0)}, its update {n.type(1)}")
     length = int(shape[axis])
     place = n.b.one("iota", axis=axis, dtype=I32, shape=own)
     if n.has(2):

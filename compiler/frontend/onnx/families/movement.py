@@ -105,6 +105,8 @@ def split(n: Call) -> list[int]:
     sizes = n.attr("split") if n.version < 13 else n.ints(1, "sizes") if n.has(1) else None
     if sizes is None:
         parts = int(n.attr("num_outputs", n.outputs))
+        if parts != n.outputs:
+            n.refuse(f"it says {parts} outputs and has {n.outputs}")
         each = -(-size // parts)
         sizes = [max(0, min(each, size - i * each)) for i in range(parts)]
     return forms.split(n.b, n.x(), [int(s) for s in sizes], axis)
@@ -114,6 +116,8 @@ def split(n: Call) -> list[int]:
 def slice_by_attributes(n: Call) -> int:
     """Slices with bounds in attributes."""
     starts, ends = n.need("starts"), n.need("ends")
+    if len(starts) != len(ends) or len(n.attr("axes", starts)) != len(starts):
+        n.refuse(f"it has {len(starts)} starts and {len(ends)} ends")
     return forms.slice_any(n.b, n.x(), starts, ends, None, n.attr("axes", tuple(range(len(starts)))))
 
 
@@ -121,8 +125,10 @@ def slice_by_attributes(n: Call) -> int:
 def slice_(n: Call) -> int:
     """Slices with bounds that are operands known at import, or one step of 1 from a start known at run time."""
     starts, ends = (n.ints(i, what) for i, what in ((1, "starts"), (2, "ends")))
-    axes = n.ints(3, "axes") if n.has(3) else tuple(range(len(starts)))
+    axes = [n.at(a, n.type().rank) for a in (n.ints(3, "axes") if n.has(3) else range(len(starts)))]
     steps = n.ints(4, "steps") if n.has(4) else (1,) * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        n.refuse(f"it has {len(starts)} starts, {len(ends)} ends, {len(axes)} axes and {len(steps)} steps")
     # The end of a slice that runs backwards past the first element is any number below -size.
     stops = [None if s < 0 and e < -int(n.shape()[a]) else e for e, s, a in zip(ends, steps, axes, strict=True)]
     return forms.slice_any(n.b, n.x(), starts, stops, steps, axes)  # pyright: ignore[reportArgumentType]  # None: to the front
@@ -143,6 +149,8 @@ def pad(n: Call) -> int:
     pads, rank = n.ints(1, "pads"), n.type().rank
     if n.has(3):
         axes = [n.at(a, rank) for a in n.ints(3, "axes")]
+        if len(pads) != 2 * len(axes):
+            n.refuse(f"it has {len(pads)} pads for {len(axes)} axes")
         full = [0] * (2 * rank)
         for i, a in enumerate(axes):
             full[a], full[rank + a] = pads[i], pads[len(axes) + i]
@@ -154,6 +162,8 @@ def _padded(n: Call, pads: Sequence[int], value: float, fill: int | None) -> int
     rank, mode = n.type().rank, n.attr("mode", "constant")
     if len(pads) != 2 * rank:
         n.refuse(f"it has {len(pads)} pads for {n.type()}")
+    if any(0 in n.shape() and p for p in pads) and mode != "constant":
+        n.refuse(f"it cannot repeat elements of {n.type()}, which has none")
     low, high = pads[:rank], pads[rank:]
     if mode == "constant":
         d = n.dtype()
@@ -165,15 +175,22 @@ def _padded(n: Call, pads: Sequence[int], value: float, fill: int | None) -> int
     return ways[mode](n.b, n.x(), low, high)
 
 
+def _image(n: Call) -> None:
+    if n.type().rank != 4:
+        n.refuse(f"it takes x[N, C, H, W], not {n.type()}")
+
+
 @handles("DepthToSpace")
 def depth_to_space(n: Call) -> int:
     """Channels to blocks of places."""
+    _image(n)
     return forms.depth_to_space(n.b, n.x(), int(n.need("blocksize")), n.attr("mode", "DCR") == "CRD")
 
 
 @handles("SpaceToDepth")
 def space_to_depth(n: Call) -> int:
     """Blocks of places to channels."""
+    _image(n)
     block = int(n.need("blocksize"))
     if n.attr("mode", "DCR") == "CRD":
         rows, channels, h, w = n.shape()
@@ -200,7 +217,10 @@ def center_crop_pad(n: Call) -> int:
     rank = n.type().rank
     axes = [n.at(a, rank) for a in n.attr("axes", tuple(range(rank)))]
     low, high = [0] * rank, [0] * rank
-    for axis, size in zip(axes, n.ints(1, "shape"), strict=True):
+    sizes = n.ints(1, "shape")
+    if len(sizes) != len(axes):
+        n.refuse(f"{len(sizes)} sizes for {len(axes)} axes")
+    for axis, size in zip(axes, sizes, strict=True):
         more = size - int(n.shape()[axis])
         low[axis] = more // 2 if more >= 0 else -((-more) // 2)
         high[axis] = more - low[axis]

@@ -41,6 +41,8 @@ def average_pool(n: Call) -> int:
 def lp_pool(n: Call) -> int:
     """The p-norm of each window."""
     g, p, x = _windows(n), int(n.attr("p", 2)), n.x()
+    if p < 1:
+        n.refuse(f"its p is {p}")
     powered = _powered(n, x, p)
     total = n.b.one("reduce_window", powered, op="sum", window=g.window, strides=g.strides, low=g.low, high=g.reach,
                     dilations=g.dilations)  # fmt: skip
@@ -67,6 +69,8 @@ def global_pool(n: Call) -> int:
 def global_lp_pool(n: Call) -> int:
     """The p-norm over all spatial axes."""
     p = int(n.attr("p", 2))
+    if p < 1:
+        n.refuse(f"its p is {p}")
     return _root(n, forms.reduce(n.b, _powered(n, n.x(), p), "sum", tuple(range(2, n.type().rank)), keep=True), p)
 
 
@@ -76,6 +80,8 @@ def max_unpool(n: Call) -> int:
     window = tuple(int(k) for k in n.need("kernel_shape"))
     rank = len(window)
     strides, pads = n.attr("strides", (1,) * rank), n.attr("pads", (0,) * (2 * rank))
+    if not len(strides) == rank == n.type().rank - 2 or len(pads) != 2 * rank:
+        n.refuse(f"its attributes do not have an entry for each spatial axis of {n.type()}")
     rows = zip(n.shape()[2:], strides, window, pads[:rank], pads[rank:], strict=True)
     own = (*n.shape()[:2], *((d - 1) * s + k - a - z for d, s, k, a, z in rows))
     flat = n.full(0, n.dtype(), (prod(own),))
@@ -97,6 +103,8 @@ def roi_align(n: Call) -> int:
     """
     regions = n.static(1, "regions of interest").astype(float)
     batch = n.ints(2, "batch indices")
+    if n.type().rank != 4 or regions.shape != (len(batch), 4):
+        n.refuse(f"it takes x[N, C, H, W] and regions [R, 4], not {n.type()} and {n.type(1)}")
     high, wide = int(n.attr("output_height", 1)), int(n.attr("output_width", 1))
     scale, ratio = float(n.attr("spatial_scale", 1.0)), int(n.attr("sampling_ratio", 0))
     half = n.version >= 16 and n.attr("coordinate_transformation_mode", "half_pixel") == "half_pixel"

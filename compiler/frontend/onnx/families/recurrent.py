@@ -169,6 +169,8 @@ def _network(
     n: Call, gates: int, default: Sequence[str], run: Callable[[Call, Cell, int, int, int | None], list[int]]
 ) -> list[int]:
     """Y, Y_h (and Y_c) of all directions; `run` gives (last states…, stacked outputs) of one."""
+    if any(n.type(i).rank != 3 for i in range(3)):
+        n.refuse(f"its operands are of rank 3, not {n.type(0)}, {n.type(1)} and {n.type(2)}")
     ways = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
     way = n.attr("direction", "forward")
     if way not in ways or n.shape(1)[0] != len(ways[way]):
@@ -179,6 +181,8 @@ def _network(
     hidden = int(n.shape(2)[-1])
     if n.shape(1)[1] != gates * hidden or n.attr("hidden_size", hidden) != hidden:
         n.refuse(f"weights {n.type(1)} and {n.type(2)} do not fit {gates} gates of one hidden size")
+    if n.has(3) and n.shape(3) != (len(ways[way]), 2 * gates * hidden):
+        n.refuse(f"its bias is {n.type(3)}")
     lengths = _lengths(n, int(steps))
     ends: list[list[int]] = []
     for i, (back, acts) in enumerate(zip(ways[way], _activations(n, default, len(ways[way])), strict=True)):

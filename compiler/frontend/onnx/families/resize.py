@@ -43,6 +43,8 @@ def resize_10(n: Call) -> int:
 
 
 def _legacy(n: Call, scales: Sequence[float]) -> int:
+    if len(scales) != n.type().rank:
+        n.refuse(f"{len(scales)} scales for {n.type()}")
     way = Way(n.attr("mode", "nearest"), "asymmetric", "floor", -0.75, False, False)
     way = way if way.mode == "nearest" else Way("linear", *_fields(way))
     sizes = [int(np.floor(d * s)) for d, s in zip(n.shape(), scales, strict=True)]
@@ -77,6 +79,8 @@ def _wanted(n: Call, have: Sequence[int]) -> tuple[list[float], list[int]]:
     """(scales, sizes) of the axes."""
     if n.has(3) and n.type(3).size:
         sizes = list(n.ints(3, "sizes"))
+        if len(sizes) != len(have):
+            n.refuse(f"{len(sizes)} sizes for {len(have)} axes")
         policy = n.attr("keep_aspect_ratio_policy", "stretch")
         scales = [s / d if d else 1.0 for s, d in zip(sizes, have, strict=True)]
         if policy != "stretch":
@@ -100,6 +104,8 @@ def _resized(
     for i, (axis, size, scale) in enumerate(zip(axes, sizes, scales, strict=True)):
         have = int(n.b.types[x].shape[axis])
         ends = None if roi is None else (roi[i], roi[len(axes) + i])
+        if not have:
+            n.refuse(f"axis {axis} of {n.type()} has no elements to resize")
         if size == have and scale == 1 and way.coordinates != "tf_crop_and_resize":
             continue
         places, known = _coordinates(n, have, size, scale, way.coordinates, ends)

@@ -91,6 +91,7 @@ def non_zero(n: Call) -> NDArray:
 def unique(n: Call) -> list[NDArray]:
     """Distinct elements of an operand known at import, where each first stood, where each element went, and counts."""
     x, axis = n.static(0, "operand"), n.attr("axis")
+    axis = None if axis is None else n.at(int(axis), x.ndim)
     values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
     inverse = np.asarray(inverse).reshape(-1)
     if not n.attr("sorted", 1):

@@ -28,6 +28,8 @@ def _dft(n: Call, axis: int) -> int:
     if axis == len(shape) - 1:
         n.refuse("it transforms along the axis of real and imaginary parts")
     length = n.ints(1, "length")[0] if n.has(1) else None
+    if not shape[axis] or (length is not None and length < 1):
+        n.refuse(f"it transforms axis {axis} of {n.type()} to length {length}")
     real, imaginary = _halves(n, n.x())
     if inverse and one_sided:
         return _real_inverse(n, real, imaginary, axis, length or 2 * (int(shape[axis]) - 1))

@@ -36,6 +36,10 @@ def geometry(n: Call, window: Sequence[int], ceil_mode: bool = False) -> Geometr
     pads = tuple(int(p) for p in n.attr("pads", (0,) * (2 * rank)))
     if len(pads) != 2 * rank:
         n.refuse(f"it has {len(pads)} pads for {rank} spatial axes")
+    if min(pads, default=0) < 0:
+        n.refuse(f"its pads {list(pads)} are negative")
+    if min(window, default=1) < 1:
+        n.refuse(f"its window is {list(window)}")
     sides = [_sides(n, *row) for row in zip(spatial, window, strides, dilations, pads[:rank], pads[rank:], strict=True)]
     low, high = tuple(a for a, _ in sides), tuple(z for _, z in sides)
     extra = tuple(

@@ -54,8 +54,11 @@ def _scan(call: Call) -> Sequence[int]:
     rows = [forms.moveaxis(b, x, axis, 0) for x in xs]
     rows = [b.one("reverse", r, axes=(0,)) for r in rows] if back else rows
     elements = [b.types[r].with_shape(b.types[r].shape[1:]) for r in rows]
-    region = call.region([*elements, *(b.types[v] for v in inits)])
-    outs = len(region.outputs) - len(inits)
+    if len(call.gives) < len(inits):
+        call.refuse(f"gives {len(call.gives)} results and carries {len(inits)}")
+    outs, carries = len(call.gives) - len(inits), [b.types[v] for v in inits]
+    rows_out = [t.with_shape(d for i, d in enumerate(t.shape) if i != axis) for t in call.gives[:outs]]
+    region = call.region([*elements, *carries], [*rows_out, *carries])
     inner = Builder("scan", b.loc)
     inner.input("i", TensorType(I32, ()))
     carried = [inner.input(f"c{i}", b.types[v]) for i, v in enumerate(inits)]

@@ -125,7 +125,7 @@ def _format(call: Call) -> tuple[int, int]:
 def _map(call: Call) -> Sequence[int]:
     """The region on scalars, on all elements at once."""
     args = call.arity(1, 1 << 16)
-    region = call.region([t.with_shape(()) for t in call.types])
+    region = call.region([t.with_shape(()) for t in call.types], [t.with_shape(()) for t in call.gives])
     return call.b.inline(forms.lift(region, call.type().shape), args)
 
 

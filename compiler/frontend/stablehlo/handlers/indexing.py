@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ....graph import Builder, Graph, TensorType, forms
-from ....graph.dtypes import I32
+from ....graph.dtypes import BOOL, I32
 from ..call import Call, Handler
 from ..syntax import Value
 from .movement import known_ints
@@ -93,7 +93,7 @@ def _scatter(call: Call) -> Sequence[int]:
     found = call.fields("scatter_dimension_numbers")
     dims, vector_dim = _dims(call, found, _SCATTER), _vector_dim(call, found)
     elements = [call.b.types[v].with_shape(()) for v in (*xs, *updates)]
-    region = call.region(elements)
+    region = call.region(elements, elements[:n])
     kinds = [_kind(region, i, n) for i in range(n)]
     if None in kinds:
         return _scatter_region(call, xs, index, updates, region, dims, vector_dim)
@@ -188,7 +188,7 @@ def _sort(call: Call) -> Sequence[int]:
     if not -first.rank <= axis < first.rank:
         call.refuse(f"has no axis {axis} in {first}")
     takes = [t.with_shape(()) for t in call.types for _ in (0, 1)]
-    return forms.sort_region(call.b, args, axis, call.region(takes))
+    return forms.sort_region(call.b, args, axis, call.region(takes, (TensorType(BOOL, ()),)))
 
 
 # ---- random bits -------------------------------------------------------------------------------------

@@ -31,7 +31,9 @@ def _constant(call: Call) -> int:
     found, to = call.value("value"), call.gives_one
     if not isinstance(found, Dense):
         call.refuse("has no dense literal; resources and sparse literals are out of scope", "print large literals in full", "E1105")
-    return literal(call, dense_array(call, found, to), to)
+    array = dense_array(call, found, to)
+    weight = call.scope.weight(call.op, array, to)
+    return literal(call, array, to) if weight is None else weight
 
 
 def _iota(call: Call) -> int:
@@ -40,7 +42,7 @@ def _iota(call: Call) -> int:
 
 
 def _broadcast_in_dim(call: Call) -> int:
-    x, to = call.args[0], call.gives_one
+    x, to = call.arity(1, 2)[0], call.gives_one
     dims = call.ints("broadcast_dimensions", "dims")
     value = call.scope.node(x)
     if value is not None and value.op == "full" and not value.type.rank:
@@ -61,7 +63,7 @@ def _broadcast(call: Call) -> int:
 
 
 def _reshape(call: Call) -> int:
-    return forms.reshape(call.b, call.args[0], call.gives_one.shape)
+    return forms.reshape(call.b, call.arity(1, 2)[0], call.gives_one.shape)
 
 
 def _transpose(call: Call) -> int:

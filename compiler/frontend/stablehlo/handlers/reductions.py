@@ -42,7 +42,7 @@ def _applied(call: Call, inits: Sequence[int]) -> Graph:
     types = [call.b.types[v] for v in inits] * 2
     name = call.word("applies")
     if not name:
-        return call.region(types)
+        return call.region(types, types[: len(inits)])
     op = BINARY.get(name.removeprefix("stablehlo."))
     if op is None or len(inits) != 1:
         call.refuse(f"applies {name}, which is no operation on two scalars")
@@ -133,10 +133,10 @@ def _select_and_scatter(call: Call) -> int:
     x, source, init = call.arity(3)
     windows = _windows(call, call.type().rank)
     element = call.type().with_shape(())
-    select, scatter = call.region((element, element), 0), call.region((element, element), 1)
-    test = select.producers[select.outputs[0]] if select.outputs else None
-    inputs = tuple(n.out for n in select.inputs)
-    if test is None or test.op not in ("ge", "gt", "le", "lt") or test.args != inputs:
+    select = call.region((element, element), (element.with_dtype(BOOL),), 0)
+    scatter = call.region((element, element), (element,), 1)
+    test, inputs = select.producers[select.outputs[0]], tuple(n.out for n in select.inputs)
+    if test.op not in ("ge", "gt", "le", "lt") or test.args != inputs:
         call.refuse("selects by something else than a comparison of the two elements", "compare with GE, GT, LE or LT", "E1105")
     kind = forms.region_kind(scatter)
     if kind != "sum" and not (kind == "or" and element.dtype == BOOL):
