@@ -158,6 +158,7 @@ def build(model: str | None, as_json: bool, form: str, emit: tuple[str, ...], st
     from .compiler.build.command import build_targets
 
     as_json = as_json or form == "json"
+    _refuse_unreached(emit, flags["stop_after"])
     requests = _requests(model, start, flags)
     with _Progress(as_json) as progress:
         done = build_targets(requests, flags["out"], progress, write=True)
@@ -268,6 +269,8 @@ def targets(spec: str | None, overrides: tuple[str, ...], as_json: bool, form: s
     from .compiler.report.targets import show_chip, show_targets
 
     as_json = as_json or form == "json"
+    if spec is None and overrides:
+        raise click.UsageError("--set: name the chip too, as in `tdslc targets mxu:v5e --set KEY=VALUE`")
     if spec is None or (":" not in spec and not overrides):
         listed = list_targets(spec)
         return _document({"targets": listed}) if as_json else _printed(show_targets(listed))
@@ -327,6 +330,13 @@ def _requests(model: str | None, start: str | None, flags: Mapping[str, Any]) ->
     if flags["out"] and len(flags["targets"]) > 1:
         raise click.UsageError("-o names one folder, but there are several targets")
     return options_from(model, start, flags)
+
+
+def _refuse_unreached(emit: Sequence[str], stop: str | None) -> None:
+    """A level that lies behind `--stop-after` has no text to print."""
+    unreached = [level for level in emit if stop is not None and LEVELS.index(level) > LEVELS.index(stop)]
+    if unreached:
+        raise click.UsageError(f"--emit {unreached[0]}: the build stops after {stop}")
 
 
 def _refuse_build_flags(ctx: click.Context) -> None:

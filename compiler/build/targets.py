@@ -24,7 +24,8 @@ def find_target(name: str) -> Target:
     entries = target_entries()
     if name not in entries:
         known = ", ".join(entries) or "none"
-        help = did_you_mean(name, entries) or f"the installed targets are {known}"
+        of = next((f"did you mean `{t}:{name}`?" for t in entries if name in find_target(t).chips()), None)
+        help = of or did_you_mean(name, entries) or f"the installed targets are {known}"
         raise DiagnosticError(Diagnostic("E0704", f"no target is called `{name}`", help=help))
     return cast(Target, entries[name].load())
 

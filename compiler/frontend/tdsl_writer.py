@@ -50,12 +50,13 @@ def _refuse(graph: Graph) -> None:
                 found.setdefault(why, []).append(n.loc.rpartition(":")[0] or n.op)
     if not found:
         return
-    faults = [
-        Diagnostic("E1105", f"{graph.name} cannot be written as .tdsl: {why}", notes=tuple(Note(f"at {p}") for p in places[:_SAID]),
-                   help="build the model from its own file, as in `tdslc build model.onnx`")
-        for why, places in sorted(found.items())
-    ]  # fmt: skip
-    raise DiagnosticError(faults)
+    raise DiagnosticError([_fault(graph.name, why, places) for why, places in sorted(found.items())])
+
+
+def _fault(name: str, why: str, places: Sequence[str]) -> Diagnostic:
+    notes = tuple(Note(f"at {place}") for place in places[:_SAID])
+    help = "build the model from its own file, as in `tdslc build model.onnx`"
+    return Diagnostic("E1105", f"{name} cannot be written as .tdsl: {why}", notes=notes, help=help)
 
 
 def _unwritable(n: Node) -> str:
@@ -84,14 +85,16 @@ class _Writer:
         # Names of functions for parameters are the parameters' own last names.
         head = [json_doc(self.doc), ""] if self.doc else []
         for last in self.declared:
-            head += [f"fn {_declarer(last)}(shape: dims, to: dtype):", f"    param {last}: to[..shape]", f"    return {last}", ""]
+            head.append(f"fn {_declarer(last)}(shape: dims, to: dtype):")
+            head += [f"    param {last}: to[..shape]", f"    return {last}", ""]
         return "\n".join((*head, *self.header(), *self.lines)) + "\n"
 
     def header(self) -> Iterator[str]:
         """`model name(inputs) -> (outputs):`, an argument a line where there are many."""
         inputs = [f"{n.attr('name')}: {_type(n.type)}" for n in self.graph.inputs]
         names = self.graph.output_names or ("",) * len(self.graph.outputs)
-        results = [f"{name}: {_type(t)}" if name else _type(t) for name, t in zip(names, self.graph.output_types, strict=True)]
+        typed = zip(names, self.graph.output_types, strict=True)
+        results = [f"{name}: {_type(t)}" if name else _type(t) for name, t in typed]
         given = results[0] if len(results) == 1 and not names[0] else f"({', '.join(results)})"
         line = f"model {self.graph.name}({', '.join(inputs)}) -> {given}:"
         if len(line) <= _WIDE:
@@ -299,15 +302,19 @@ def _full(n: Node) -> str:
 
 
 def _number(value: Attr, d: DType) -> str:
-    """A number of `d`. What Python's repr gives reads back to the same double."""
+    """A number of `d`."""
     assert isinstance(value, int | float)
     if d.is_float:
-        x = float(value)
-        if math.isnan(x):
-            return "nan"
-        return ("inf" if x > 0 else "-inf") if math.isinf(x) else repr(x)
+        return _float(float(value))
     whole = int(value)
     return f"({whole + 1} - 1)" if whole == -(2**63) else str(whole)
+
+
+def _float(x: float) -> str:
+    """`nan`, `-inf`, or what Python's repr gives, which reads back to the same double."""
+    if math.isnan(x):
+        return "nan"
+    return ("inf" if x > 0 else "-inf") if math.isinf(x) else repr(x)
 
 
 # ---- expressions ---------------------------------------------------------------------------------
@@ -343,7 +350,7 @@ def _attr(value: Attr) -> str:
         case bool() | None:
             return {True: "true", False: "false", None: "none"}[value]
         case float():
-            return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf") if math.isinf(value) else repr(value)
+            return _float(value)
         case str():
             return json.dumps(value)
         case tuple():
@@ -448,7 +455,10 @@ def _conv(n: Node, v: _Inlined) -> str:
     more = "" if n.attr("groups") == 1 else f", groups={n.attr('groups')}"
     more += "" if n.attr("precision") == "highest" else f', precision="{n.attr("precision")}"'
     more += "" if n.attr("dtype") is None else f", dtype={n.attr('dtype')}"
-    return f"conv({v.named(n.args[0])}, {v.named(n.args[1])}{_window(n)}{more})"
+    w = v.named(n.args[1])
+    if n.attr("channels_last"):
+        w = f"transpose({w}, {[0, n.type.rank - 1, *range(1, n.type.rank - 1)]})"
+    return f"conv({v.named(n.args[0])}, {w}{_window(n)}{more})"
 
 
 def _reduce_window(n: Node, v: _Inlined) -> str:

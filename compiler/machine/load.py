@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from ..source import Diagnostic, DiagnosticError, SourceFile, Span, did_you_mean, nearest, read_source
 from .places import Path, Place, find_places
-from .schema import Leaf, Table, keys_of, table_of
+from .schema import Bounds, Leaf, Table, keys_of, table_of
 from .value import SOURCE_KINDS, USER_SOURCE, Machine, Scalar, frozen
 
 T = TypeVar("T")
@@ -23,6 +23,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # Names of entries stand in dotted keys, so they have no dots of their own.
 _ENTRY = re.compile(r"[A-Za-z0-9_-]+")
 _TOML_POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+# No figure of a machine lies outside, and sums and quotients of some figures inside stay finite.
+_BOUNDS = Bounds(1e-9, 1e15)
 _ONE = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 _MANY = {bool: "true or false", int: "whole numbers", float: "numbers", str: "strings"}
 
@@ -284,7 +286,7 @@ def _scalar(reading: _Reading, leaf: Leaf, raw: object, path: Path) -> Scalar | 
         reading.problem("E0510", f"`{key}` must be {_wanted(leaf)}, not {_given(raw)}", span, help)
         return None
     if isinstance(value, (int, float)) and not isinstance(value, bool) and not _within(leaf, value):
-        reading.problem("E0505", f"`{key}` must be {_range(leaf)}, not {_given(raw)}", span)
+        reading.problem("E0505", f"`{key}` must be {_range(leaf, value)}, not {_given(raw)}", span)
         return None
     return value
 
@@ -302,16 +304,18 @@ def _typed(kind: type, raw: object) -> Scalar | None:
 def _within(leaf: Leaf, value: float) -> bool:
     if isinstance(value, float) and not math.isfinite(value):
         return False
-    return value > 0 if leaf.bounds is None else leaf.bounds.low <= value <= leaf.bounds.high
+    bounds = leaf.bounds or _BOUNDS
+    return bounds.low <= value <= min(bounds.high, _BOUNDS.high)
 
 
-def _range(leaf: Leaf) -> str:
+def _range(leaf: Leaf, value: float) -> str:
     kind = _ONE[leaf.kind]
-    if leaf.bounds is None:
+    if leaf.bounds is None and not 0 < value < math.inf:
         return f"{kind} greater than 0"
-    if math.isinf(leaf.bounds.high):
-        return f"{kind} of at least {leaf.bounds.low:g}"
-    return f"{kind} from {leaf.bounds.low:g} to {leaf.bounds.high:g}"
+    bounds = leaf.bounds or _BOUNDS
+    if math.isinf(bounds.high) and value < bounds.low:
+        return f"{kind} of at least {bounds.low:g}"
+    return f"{kind} from {bounds.low:g} to {min(bounds.high, _BOUNDS.high):g}"
 
 
 def _wanted(leaf: Leaf) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..graph import LEAVES, Graph, Node
-from .least_cut import least_cut
+from ..graph.ops.control import loop_counts
+from .least_cut import Network, least_cut
 
 CONSTANTS = LEAVES - {"input", "param"}
 
@@ -43,60 +44,69 @@ def compulsory_bytes(graph: Graph) -> int:
 
 def compulsory_traffic(graph: Graph) -> tuple[int, int]:
     """(bytes read, bytes written) that any run of `graph` moves."""
-    loaded = known_at_load(graph)
     inputs = sum(_used_bytes(graph, n) for n in graph.inputs)
     outputs = sum(graph.types[v].nbytes for v in dict.fromkeys(graph.outputs))
-    return inputs + _loaded_bytes(graph, loaded), outputs
+    return inputs + param_bytes(graph), outputs
 
 
-def _loaded_bytes(graph: Graph, loaded: frozenset[int]) -> int:
-    """The least bytes of params, or of what is made of them when weights bind, that a run must read.
+def param_bytes(graph: Graph) -> int:
+    """The least bytes of params, or of what is made of them when weights bind, that a run of `graph` must read."""
+    net = Network()
+    _add_known(net, graph, "", {}, frozenset(), 1)
+    return least_cut(net)
 
-    Parts that share no param are counted one by one: the network of one part is small.
+
+_Made = Mapping[int, tuple[tuple[str, int], int]]  # values of a body made of params: the vertex outside, and how many
+
+
+def _add_known(net: Network, graph: Graph, where: str, given: _Made, constants: frozenset[int], trips: int) -> None:
+    """Add what `graph` knows of its params to `net`, under vertices `(where, value)`; the graph runs `trips` times.
+
+    A value in a loop's body that differs from trip to trip counts as often as it does; what is made of values that
+    differ in different loops counts as the most often changing one, which is no more than it is.
     """
-    made_from = _made_of_params(graph, loaded)
-    read = {v: _read_bytes(graph, v, loaded) for v in _frontier(graph, loaded) if v in made_from}
-    total = 0
-    for part in _parts(made_from):
-        sizes = {v: graph.types[v].nbytes for v in part}
-        total += least_cut(sizes, {v: made_from[v] for v in part}, {v: read[v] for v in part if v in read})
-    return total
-
-
-def _made_of_params(graph: Graph, loaded: frozenset[int]) -> dict[int, tuple[int, ...]]:
-    """The values of `loaded` that depend on a param, each with its operands that do: none for a param."""
-    found: dict[int, tuple[int, ...]] = {}
+    loaded = known_at_load(graph, {*given, *constants})
+    often: dict[int, int] = {}
     for n in graph.nodes:
-        args = tuple(a for a in n.args if a in found)
-        if n.op == "param" or (args and loaded.issuperset(n.outs)):
-            found.update(dict.fromkeys(n.outs, args))
-    return found
-
-
-def _parts(made_from: Mapping[int, Iterable[int]]) -> list[list[int]]:
-    """The values that are joined by operands, together; in order. Operands come before what is made of them."""
-    part: dict[int, list[int]] = {}
-    for v, args in made_from.items():
-        joined = [v]
-        for other in {id(part[a]): part[a] for a in args if a in part}.values():
-            joined += other
-        part.update(dict.fromkeys(joined, joined))
-    return [sorted(values) for values in {id(values): values for values in part.values()}.values()]
-
-
-def _frontier(graph: Graph, loaded: frozenset[int]) -> list[int]:
-    """Values known when weights bind that run-time nodes, or the outputs, read."""
-    found: dict[int, None] = {}
+        args = tuple(a for a in n.args if a in often)
+        for v in n.outs:
+            if v in given:
+                net.made_from[where, v], often[v] = (given[v][0],), given[v][1]
+            elif n.op == "param" or (args and v in loaded):
+                net.made_from[where, v] = tuple((where, a) for a in args)
+                often[v] = max((often[a] for a in args), default=1)
+            if v in often:
+                net.sizes[where, v] = graph.types[v].nbytes * often[v]
+    for v, changes in often.items():
+        whole = graph.types[v].nbytes
+        touched = sum(_direct_bytes(n, v, whole) for n in graph.users[v] if not loaded.issuperset(n.outs))
+        once = whole if v in graph.outputs else min(whole, touched * (trips // changes))
+        net.read[where, v] = once * changes
     for n in graph.nodes:
-        if not loaded.issuperset(n.outs):
-            found.update(dict.fromkeys(a for a in n.args if a in loaded))
-    found.update(dict.fromkeys(v for v in graph.outputs if v in loaded))
-    return list(found)
+        if n.op == "loop" and not loaded.issuperset(n.outs):
+            _add_body(net, n, where, often, loaded, trips)
 
 
-def _read_bytes(graph: Graph, v: int, loaded: frozenset[int]) -> int:
-    users = [n for n in graph.users[v] if not loaded.issuperset(n.outs)]
-    return _limited(graph, v, users, v in graph.outputs)
+def _direct_bytes(user: Node, v: int, whole: int) -> int:
+    """Bytes of `v` that one node touches itself: of what a loop captures, its body tells."""
+    if user.op == "loop":
+        return whole if v in user.args[: loop_counts(dict(user.attrs))[1]] else 0
+    return touched_bytes(user, v, whole)
+
+
+def _add_body(
+    net: Network, loop: Node, where: str, often: Mapping[int, int], loaded: frozenset[int], trips: int
+) -> None:
+    count, carried, xs = loop_counts(dict(loop.attrs))
+    if not count:
+        return
+    inputs = [n.out for n in loop.regions[0].inputs][1 + carried :]
+    turns = [count] * xs + [1] * (len(inputs) - xs)
+    given = {
+        v: ((where, a), often[a] * k) for v, a, k in zip(inputs, loop.args[carried:], turns, strict=True) if a in often
+    }
+    constants = loop_params(loop, loaded) - given.keys()
+    _add_known(net, loop.regions[0], f"{where}{loop.outs[0]}/", given, frozenset(constants), trips * count)
 
 
 def _used_bytes(graph: Graph, leaf: Node) -> int:

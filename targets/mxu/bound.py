@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from ...compiler.graph import OPS, Graph, Node, expand, is_composite
-from ...compiler.graph.ops.contract import is_depthwise
+from ...compiler.graph.ops.contract import is_depthwise, logical_weights
 from ...compiler.plan.target import Bound
 from ...compiler.plan.traffic import compulsory_bytes, executions
 from .chip import Chip
@@ -58,7 +58,7 @@ def _contraction_flops(g: Graph, n: Node) -> int:
 def _is_depthwise(g: Graph, n: Node) -> bool:
     groups = n.attr("groups")
     assert isinstance(groups, int)
-    return is_depthwise(g.types[n.args[1]].shape, groups)
+    return is_depthwise(logical_weights(g.types[n.args[1]].shape, dict(n.attrs)), groups)
 
 
 def _passes(g: Graph, n: Node) -> int:

@@ -58,7 +58,7 @@ VIEWS = ("reshape", "transpose", "slice", "broadcast")
 def matrix_units(chip: Chip) -> MatrixUnits:
     """The emitter's view of the chip's matrix units."""
     m = chip.mxu
-    rate = int(m.rows_per_cycle["bf16"])
+    rate = m.rows_per_cycle["bf16"]
     return MatrixUnits(m.count, m.size, m.far_latency_cycles, rate, 8 * m.result_queue_steps, m.accumulator_rows)
 
 

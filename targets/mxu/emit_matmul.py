@@ -44,7 +44,7 @@ class MatrixUnits:
     count: int
     size: int
     latency_cycles: int
-    rows_per_cycle: int
+    rows_per_cycle: float
     queue_rows: int
     accumulator_rows: int
 

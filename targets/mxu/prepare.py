@@ -16,7 +16,7 @@ from math import prod
 
 from ...compiler.graph import Attr, Builder, DType, Graph, Node, expand, live
 from ...compiler.graph.dtypes import BF16, F32, I8, I32, U8, int_range
-from ...compiler.graph.ops.contract import is_depthwise
+from ...compiler.graph.ops.contract import is_depthwise, logical_weights
 from ...compiler.graph.ops.movement import ints
 from .strided import Box, dense, view_of
 
@@ -90,7 +90,7 @@ def _node(b: Builder, n: Node, args: list[int], whole: Graph, fed: frozenset[DTy
     if n.op == "conv":
         groups = n.attr("groups")
         assert isinstance(groups, int)
-        if is_depthwise(whole.types[n.args[1]].shape, groups):
+        if is_depthwise(logical_weights(whole.types[n.args[1]].shape, dict(n.attrs)), groups):
             return b.copy(n, args)  # the vector units do it tap by tap
         return (_conv(b, n, args[0], args[1], whole, fed),)
     if n.op == "take" and whole.types[n.args[1]].dtype != I32:
@@ -135,10 +135,10 @@ def _conv(b: Builder, n: Node, x: int, w: int, g: Graph, fed: frozenset[DType]) 
     """
     groups, out = n.attr("groups"), n.type.shape
     assert isinstance(groups, int)
-    taps = g.types[n.args[1]].shape[2:]
+    _, per, *taps = logical_weights(g.types[n.args[1]].shape, dict(n.attrs))
     if n.type.size == 0:
         return b.full(0, n.type.dtype, out, loc=n.loc)
-    per, made = g.types[n.args[0]].shape[1] // groups, out[1] // groups
+    made = out[1] // groups
     if per * prod(taps) == 0:
         return b.full(0, n.type.dtype, out, loc=n.loc)
     slices, width = _tap_slices(b, n, x, taps, out[2:])
@@ -146,7 +146,7 @@ def _conv(b: Builder, n: Node, x: int, w: int, g: Graph, fed: frozenset[DType]) 
     for i in range(groups):
         cuts = [_cut(b, v, 1, i * per, per) for v in slices]
         patches = cuts[0] if len(cuts) == 1 else b.add("concat", cuts, {"axis": 1}, loc=n.loc)[0]
-        parts.append(_matmul(b, n, _weights(b, w, i * made, made, out[0]), patches, fed))
+        parts.append(_matmul(b, n, _weights(b, n, w, i * made, made), patches, fed))
     flat = parts[0] if groups == 1 else b.add("concat", parts, {"axis": 1}, loc=n.loc)[0]
     grid = b.one("reshape", flat, shape=(out[0], out[1], out[2], *width), loc=n.loc)
     if tuple(width) == out[3:]:
@@ -154,18 +154,18 @@ def _conv(b: Builder, n: Node, x: int, w: int, g: Graph, fed: frozenset[DType]) 
     return b.one("slice", grid, starts=(0,) * len(out), stops=out, steps=(1,) * len(out), loc=n.loc)
 
 
-def _weights(b: Builder, w: int, first: int, made: int, batch: int) -> int:
+def _weights(b: Builder, n: Node, w: int, first: int, made: int) -> int:
     """Weights of output channels first … first + made as [batch, made, K], alike for every image."""
     part = _cut(b, w, 0, first, made)
-    _, per, *taps = b.types[part].shape
-    rank = len(taps)
-    turned = b.one("transpose", part, perm=(0, *range(2, 2 + rank), 1)) if prod(taps) > 1 else part
-    rows = b.one("reshape", turned, shape=(made, prod(taps) * per))
-    return b.one("broadcast", rows, shape=(batch, made, prod(taps) * per), dims=(1, 2))
+    _, per, *taps = logical_weights(b.types[part].shape, dict(n.attrs))
+    if not n.attr("channels_last") and prod(taps) > 1:
+        part = b.one("transpose", part, perm=(0, *range(2, 2 + len(taps)), 1), loc=n.loc)
+    rows = b.one("reshape", part, shape=(made, prod(taps) * per), loc=n.loc)
+    return b.one("broadcast", rows, shape=(n.type.shape[0], made, prod(taps) * per), dims=(1, 2), loc=n.loc)
 
 
 def _tap_slices(
-    b: Builder, n: Node, x: int, taps: tuple[int, ...], out: tuple[int, ...]
+    b: Builder, n: Node, x: int, taps: Sequence[int], out: Sequence[int]
 ) -> tuple[list[int], tuple[int, ...]]:
     """For each tap its patch [N, C, places], and the layout's extents after the first axis.
 

@@ -10,7 +10,7 @@ import strategies
 from bodies import BODIES, random_inputs
 from graph_examples import sample
 from hypothesis import HealthCheck, given, settings
-from tdslc.compiler.frontend.stablehlo import export_text, import_text
+from tdslc.compiler.frontend.stablehlo import export, export_text, import_text
 from tdslc.compiler.graph import DTYPES, OPS, Builder, Graph, NDArray, TensorType, evaluate, verify
 from tdslc.compiler.graph.dtypes import NARROW_FLOATS
 from tdslc.compiler.source import DiagnosticError
@@ -61,7 +61,10 @@ def test_bodies_come_back(name: str) -> None:
 def test_a_graph_with_a_loop_a_param_and_composites_comes_back() -> None:
     graph = sample()
     rng = np.random.default_rng(0)
-    bound = {"x": rng.standard_normal((4, 8)).astype(np.float32), "layer.{i}.w": rng.standard_normal((3, 8, 8)).astype(np.float32)}
+    bound = {
+        "x": rng.standard_normal((4, 8)).astype(np.float32),
+        "layer.{i}.w": rng.standard_normal((3, 8, 8)).astype(np.float32),
+    }
     for got, wanted in read_back(graph, bound):
         assert same(got, wanted)
 
@@ -86,15 +89,11 @@ def test_numbers_are_exact(value: float, dtype: str) -> None:
 
 
 def test_an_op_without_a_counterpart_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tdslc.compiler.frontend.stablehlo import export_ops
-
-    monkeypatch.delitem(export_ops.WRITERS, "erf")
+    monkeypatch.delitem(export.WRITERS, "erf")
     b = Builder("model")
     with pytest.raises(DiagnosticError, match="StableHLO has no counterpart of erf"):
         export_text(b.finish([b.one("erf", b.input("x", TensorType(DTYPES["f32"], (2,))))]))
 
 
 def test_every_row_has_a_writer() -> None:
-    from tdslc.compiler.frontend.stablehlo.export_ops import WRITERS
-
-    assert sorted(set(OPS) - set(WRITERS) - {"input", "param"}) == []
+    assert sorted(set(OPS) - set(export.WRITERS) - {"input", "param"}) == []

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a line of MLIR is one line
 """What operations mean, and what is said of those that have no form here."""
 
 from __future__ import annotations
@@ -260,7 +261,9 @@ def test_refused(line: str) -> None:
 
 
 def test_arguments_are_checked_before_anything_reads_them() -> None:
-    text = body("return %x : tensor<?xf32>", takes="%x: tensor<?xf32>, %y: tensor<4xcomplex<f32>>", gives="tensor<?xf32>")
+    text = body(
+        "return %x : tensor<?xf32>", takes="%x: tensor<?xf32>, %y: tensor<4xcomplex<f32>>", gives="tensor<?xf32>"
+    )
     with pytest.raises(DiagnosticError) as caught:
         import_text(text)
     assert [d.code for d in caught.value.diagnostics] == ["E1109", "E1105"]

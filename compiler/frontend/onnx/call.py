@@ -46,9 +46,14 @@ class Value:
     array: NDArray | None = field(default=None, repr=False)
     weight: bool = False
 
+    @property
+    def is_sequence(self) -> bool:
+        """Whether this is a sequence of tensors, which has no type of its own."""
+        return False
+
 
 def known_value(name: str, array: NDArray, folded: bool = False) -> Value:
-    """An array as a Value; a weight when it is large. What was computed here is one only beyond `_FEW_INTS` elements."""
+    """An array as a Value; a weight when it is large. What was `folded` here is one beyond `_FEW_INTS` elements."""
     d = from_numpy(array.dtype)
     assert d is not None, f"{name} is of {array.dtype}"
     most = _FEW_FLOATS if d.is_float and not folded else _FEW_INTS
@@ -59,9 +64,9 @@ def known_value(name: str, array: NDArray, folded: bool = False) -> Value:
 class Emitter:
     """A builder, and which of its values hold which `Value`s.
 
-    `params` collects weights as they are first used, by Value. An emitter of a region has an `outer` one instead: what is
-    made outside, and weights, become inputs of the region and are listed in `captured`. One without either writes
-    weights as literals.
+    `params` collects weights as they are first used. An emitter of a region has an `outer` one instead: what is made
+    outside, and weights, become inputs of the region and are listed in `captured`. One without either writes weights
+    as literals.
     """
 
     def __init__(self, builder: Builder, params: Params | None = None, outer: Emitter | None = None) -> None:
@@ -177,9 +182,16 @@ class Call:
             self.refuse(f"its input {i} is missing")
         return found
 
+    def tensor_value(self, i: int) -> Value:
+        """Input `i`, which must be a tensor."""
+        found = self.value(i)
+        if found.is_sequence:
+            self.refuse(f"its input {i} (`{found.name}`) is a sequence where a tensor is needed", code="E1105")
+        return found
+
     def x(self, i: int = 0) -> int:
         """Input `i` as a value of the builder."""
-        return self.emitter.id(self.value(i))
+        return self.emitter.id(self.tensor_value(i))
 
     def maybe(self, i: int) -> int | None:
         """Input `i` as a value of the builder, None when it is left out."""
@@ -191,15 +203,15 @@ class Call:
 
     def type(self, i: int = 0) -> TensorType:
         """The type of input `i`."""
-        return self.value(i).type
+        return self.tensor_value(i).type
 
     def shape(self, i: int = 0) -> tuple[int, ...]:
         """The dims of input `i`."""
-        return self.value(i).type.shape
+        return self.tensor_value(i).type.shape
 
     def dtype(self, i: int = 0) -> DType:
         """The dtype of input `i`."""
-        return self.value(i).type.dtype
+        return self.tensor_value(i).type.dtype
 
     def known(self, i: int) -> NDArray | None:
         """The array that input `i` is, when it is known at import."""
@@ -211,8 +223,9 @@ class Call:
         if array is None:
             name = self.value(i).name
             said = f"its {what} (`{name}`) must be known when the model is built, and is computed from the inputs"
-            inputs = self.scope.runtime_inputs
-            help = f"`--bind {name}=FILE.npy` fixes that input" if name in inputs else "fix the input that it depends on with `--bind NAME=FILE.npy`"
+            help = "fix the input that it depends on with `--bind NAME=FILE.npy`"
+            if name in self.scope.runtime_inputs:
+                help = f"`--bind {name}=FILE.npy` fixes that input"
             self.refuse(said, help, "E1107")
         return array
 

@@ -146,7 +146,7 @@ def _filled(node: Any, given: Mapping[str, Any]) -> Any:
                 value.CopyFrom(given[str(a.ref_attr_name)])
                 value.name = a.name
                 kept.append(value)
-        copies = [type(a).FromString(a.SerializeToString()) for a in kept]
+        copies: list[Any] = [onnx().AttributeProto.FromString(a.SerializeToString()) for a in kept]
         del n.attribute[:]
         n.attribute.extend(copies)
         stack += [inner for a in n.attribute if a.HasField("g") for inner in a.g.node]

@@ -1,7 +1,8 @@
 """From an ONNX model to a Graph: names, types, nodes in order, folding, and everything wrong with them at once.
 
-What a node means is a row of `table`. A node whose operands are all known is evaluated here and now, so shape arithmetic
-leaves nothing behind; weights are not: what is computed from them alone is the load program's. Must not know targets.
+What a node means is a row of `table`. A node whose operands are all known is evaluated here and now, so shape
+arithmetic leaves nothing behind; weights are not: what is computed from them alone is the load program's. Must not know
+targets.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ...graph import Builder, Dim, Graph, InferError, NDArray, Node, TensorType,
 from ...graph.dtypes import from_numpy
 from ...source import Diagnostic, DiagnosticError, did_you_mean
 from ..names import identifier
+from ..repeats import roll
 from . import functions, table
 from .call import Call, Emitter, Params, Refused, Value, known_value
 from .order import ordered, title
@@ -129,10 +131,11 @@ class _Import:
         self.nodes(graph, scope, emitter, _stated(graph))
         outputs, names = self._outputs(graph, scope, emitter, renamed)
         self._raise()
-        made = renumber(_without_unread_params(live(builder.finish(outputs, names))))
-        kept = {str(n.attr("name")) for n in made.params}
+        graph = _without_unread_params(live(builder.finish(outputs, names)))
+        kept = {str(n.attr("name")) for n in graph.params}
         params = {name: array for name, array in emitter.params.arrays.items() if name in kept}
-        return Imported(made, params, tuple(self.session.notes), renamed, signature.fixed, "")
+        made, params = roll(graph, params)
+        return Imported(renumber(made), params, tuple(self.session.notes), renamed, signature.fixed, "")
 
     def _raise(self) -> None:
         faults = self.session.faults()
@@ -164,7 +167,8 @@ class _Import:
         try:
             return known_value(name, array_of(t, self.session.folder))
         except Unreadable as e:
-            self.session.tell(Diagnostic(e.code, f"{self.file}: the tensor `{name}` cannot be read: {e.why}", help=e.help))
+            said = f"{self.file}: the tensor `{name}` cannot be read: {e.why}"
+            self.session.tell(Diagnostic(e.code, said, help=e.help))
             return None
 
     def _outputs(
@@ -179,6 +183,9 @@ class _Import:
                 continue
             v = scope.find(name)
             if v is None:
+                continue
+            if v.is_sequence:
+                self.session.tell(Diagnostic("E1105", f"{self.file}: the output `{name}` is a sequence, not a tensor"))
                 continue
             self._check_stated(v, _stated_type(info), self.session.makers.get(name, "the model"))
             plain = identifier(name, names)
@@ -256,12 +263,12 @@ class _Import:
         self._check_count(call, results)
         return [self._value(emitter, str(name), r) for name, r in zip(node.output, results, strict=False)]
 
-    def _check_count(self, call: Call, results: Sequence[table.Result | Value]) -> None:
+    def _check_count(self, call: Call, results: Sequence[table.Result]) -> None:
         for i, name in enumerate(call.node.output):
             if name and (i >= len(results) or results[i] is None):
                 call.refuse(f"its output {i} (`{name}`) is not supported")
 
-    def _value(self, emitter: Emitter, name: str, r: table.Result | Value) -> Value | None:
+    def _value(self, emitter: Emitter, name: str, r: table.Result) -> Value | None:
         if r is None or isinstance(r, Value):
             return r
         if isinstance(r, np.ndarray):
@@ -278,9 +285,10 @@ class _Import:
             for i, n in enumerate(g.node):
                 domain = domain_of(n)
                 version = scope.opsets.get(domain, 1)
-                known = (domain, str(n.op_type)) in self.session.functions or table.find(domain, str(n.op_type), version)
-                if not known and not functions.has_body(str(n.op_type), domain, version):
-                    self.session.missing(domain, str(n.op_type), version, title(n, i) + f" in {inside}")
+                op = str(n.op_type)
+                known = (domain, op) in self.session.functions or table.find(domain, op, version)
+                if not known and not functions.has_body(op, domain, version):
+                    self.session.missing(domain, op, version, title(n, i) + f" in {inside}")
                 stack += [(h, f"{title(n, i)}, in its {name}") for name, h in subgraphs(n)]
 
     # ---- folding ----
@@ -302,8 +310,11 @@ class _Import:
         arrays = iter(evaluate(b.finish(ids), {}) if ids else ())
         found: list[Value | None] = []
         for name, r in zip(call.node.output, results, strict=False):
-            array = np.asarray(next(arrays)) if isinstance(r, int) else r
-            found.append(known_value(str(name), array, folded=True) if isinstance(array, np.ndarray) else array)
+            if r is None or isinstance(r, Value):
+                found.append(r)
+                continue
+            array: NDArray = np.asarray(next(arrays)) if isinstance(r, int) else r
+            found.append(known_value(str(name), array, folded=True))
         return found
 
     # ---- bodies ----
@@ -358,7 +369,8 @@ class _Import:
 
     def _inner(self, call: Call, graph: Any) -> Scope:
         """The scope of a subgraph: what it names itself hides what lies outside."""
-        scope = Scope(self.session, call.scope.opsets, self, call.scope, where=f" in {title(call.node, 0)}{call.scope.where}")
+        where = f" in {title(call.node, 0)}{call.scope.where}"
+        scope = Scope(self.session, call.scope.opsets, self, call.scope, where=where)
         for name in free_names(graph):
             if not call.scope.knows(name):
                 call.refuse(f"its subgraph reads `{name}`, which nothing makes", code="E1104")
@@ -373,7 +385,8 @@ class _Import:
             return
         d = dtype_of(number) if number else None
         if number and d != v.type.dtype:
-            said = f"{self.file}: {what} makes `{v.name}`, which is {v.type}, but the model states {d or dtype_name(number)}"
+            shown = d or dtype_name(number)
+            said = f"{self.file}: {what} makes `{v.name}`, which is {v.type}, but the model states {shown}"
             self.session.tell(Diagnostic("E1110", said))
             return
         if dims is None:
@@ -384,12 +397,12 @@ class _Import:
         if not agrees:
             shown = ", ".join(str(n) if n is not None else "?" for n in dims)
             said = f"{self.file}: {what} makes `{v.name}`, which is {v.type}, but the model states [{shown}]"
-            help = "a `--dim` that the model was not exported for, or a wrong statement: see `tdslc import --ignore-stated`"
+            help = "was it exported for this `--dim`? `tdslc import --ignore-stated` does not look at what is stated"
             self.session.tell(Diagnostic("E1110", said, help=help))
 
 
-def _several(results: Any) -> list[Any]:
-    return list(results) if isinstance(results, (tuple, list)) else [results]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+def _several(results: table.Result | Sequence[table.Result]) -> list[table.Result]:
+    return list(results) if isinstance(results, Sequence) else [results]
 
 
 def _all_made(values: Sequence[Value | None]) -> list[Value]:
@@ -409,7 +422,8 @@ def _check_sizes(nodes: Sequence[Node]) -> None:
 
 def _without_unread_params(graph: Graph) -> Graph:
     read = {a for n in graph.nodes for a in n.args} | set(graph.outputs)
-    return Graph(graph.name, tuple(n for n in graph.nodes if n.op != "param" or n.out in read), graph.outputs, graph.output_names)
+    nodes = tuple(n for n in graph.nodes if n.op != "param" or n.out in read)
+    return Graph(graph.name, nodes, graph.outputs, graph.output_names)
 
 
 # ---- the signature -------------------------------------------------------------------------------
@@ -495,7 +509,8 @@ class _Signature:
             return None
         shape = tuple(self._size(name, axis, dim) for axis, dim in enumerate(dims))
         if min(shape, default=0) < 0 or prod(map(int, shape)) > MAX_ELEMENTS or len(shape) > MAX_RANK:
-            said = f"{file}: the input `{name}` is {d}[{', '.join(str(int(n)) for n in shape)}], more than 2^31 - 1 elements"
+            sizes = ", ".join(str(int(n)) for n in shape)
+            said = f"{file}: the input `{name}` is {d}[{sizes}], more than 2^31 - 1 elements"
             self.session.tell(Diagnostic("E1108", said))
             return None
         return TensorType(d, shape)
@@ -523,7 +538,8 @@ class _Signature:
         sizes = zip(dims or (), array.shape, strict=False)
         if not fits or any(isinstance(n, int) and n != have for n, have in sizes):
             shown = f"{own or array.dtype}{list(array.shape)}"
-            said = f"{self.session.file}: the input `{name}` is {d or dtype_name(number)}{dims}, the value to bind {shown}"
+            stated = f"{d or dtype_name(number)}{dims}"
+            said = f"{self.session.file}: the input `{name}` is {stated}, the value to bind {shown}"
             self.session.tell(Diagnostic("E1112", said))
             return None
         for axis, (dim, have) in enumerate(zip(dims or (), array.shape, strict=False)):

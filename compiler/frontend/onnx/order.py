@@ -36,8 +36,8 @@ def ordered(
 ) -> tuple[list[int], list[Diagnostic]]:
     """(indices of `nodes` in order, mistakes): names made twice, read and never made, or made in a circle.
 
-    `known` says whether a name is defined outside, `given` are the graph's own inputs and initialisers. The order is the
-    file's where that is one.
+    `known` says whether a name is defined outside, `given` are the graph's own inputs and initialisers. The order is
+    the file's where that is one.
     """
     faults: list[Diagnostic] = []
     maker: dict[str, int] = {}
@@ -45,7 +45,9 @@ def ordered(
     for i, node in enumerate(nodes):
         for name in (str(n) for n in node.output if n):
             if name in maker or name in given:
-                first = f"node {title(nodes[maker[name]], maker[name])}" if name in maker else "the graph's inputs or initializers"
+                first = "the graph's inputs or initializers"
+                if name in maker:
+                    first = f"node {title(nodes[maker[name]], maker[name])}"
                 said = f"{file}: node {title(node, i)} makes `{name}`, which {first} made already"
                 faults.append(Diagnostic("E1104", said, help="every value has a name of its own"))
             maker.setdefault(name, i)

@@ -29,7 +29,7 @@ def onnx() -> Any:
 def parse_model(data: bytes, path: str) -> Any:
     """The ModelProto that `data` is. DiagnosticError (E1102) when it is none, or a damaged one."""
     model = onnx().ModelProto()
-    from google.protobuf.message import DecodeError  # comes with onnx
+    from google.protobuf.message import DecodeError  # pyright: ignore[reportMissingModuleSource]  # comes with onnx
 
     help = "it must be a file that `onnx.save` wrote; copy or export it again"
     try:
@@ -38,7 +38,8 @@ def parse_model(data: bytes, path: str) -> Any:
         said = f"{path}: not an ONNX model, or one that was cut short"
         raise DiagnosticError(Diagnostic("E1102", said, help=help)) from None
     if not model.HasField("graph") or not model.graph.output:
-        raise DiagnosticError(Diagnostic("E1102", f"{path}: not an ONNX model: it has no graph with outputs", help=help))
+        said = f"{path}: not an ONNX model: it has no graph with outputs"
+        raise DiagnosticError(Diagnostic("E1102", said, help=help))
     return model
 
 
@@ -48,7 +49,7 @@ def domain_of(node: Any) -> str:
 
 
 def attribute(a: Any) -> Any:
-    """The value of an AttributeProto: int, float, str, tuples of them, or a TensorProto or GraphProto. None: another kind."""
+    """The value of an AttributeProto: int, float, str, tuples of them, TensorProto or GraphProto; None for others."""
     kind = int(a.type)
     plain = {_FLOAT: "f", _INT: "i", _TENSOR: "t", _GRAPH: "g"}
     if kind in plain:

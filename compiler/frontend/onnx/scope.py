@@ -5,7 +5,7 @@ Must not know operators, nor how nodes are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -69,7 +69,7 @@ class Session:
             places.append(where)
 
     @contextmanager
-    def deeper(self) -> Iterator[bool]:
+    def deeper(self) -> Generator[bool]:
         """Whether one level more is allowed; that level while this is open."""
         self.depth += 1
         try:
@@ -87,10 +87,10 @@ def _unsupported(key: tuple[str, str, int], nodes: list[str]) -> Diagnostic:
     of = f"domain {domain}" if domain else "ONNX"
     many = f"{len(nodes)} nodes use it" if len(nodes) > 1 else "one node uses it"
     said = f"the operator {op} of {of}, opset {version}, is not supported; {many}"
-    shown = [Note(f"node {name}") for name in nodes[:_MOST_LISTED]]
-    more = [Note(f"and {len(nodes) - _MOST_LISTED} more")] if len(nodes) > _MOST_LISTED else []
-    help = "export the model without it, or cut the model there (`onnx.utils.extract_model`); docs/onnx.md lists what there is"
-    return Diagnostic("E1105", said, notes=tuple((*shown, *more)), help=help)
+    notes = [Note(f"node {name}") for name in nodes[:_MOST_LISTED]]
+    notes += [Note(f"and {len(nodes) - _MOST_LISTED} more")] if len(nodes) > _MOST_LISTED else []
+    help = "export the model without it, or cut it there (`onnx.utils.extract_model`); docs/onnx.md lists what there is"
+    return Diagnostic("E1105", said, notes=tuple(notes), help=help)
 
 
 @dataclass(slots=True)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from ...graph import NDArray
 
 if TYPE_CHECKING:
-    from .call import Call
+    from .call import Call, Value
 
-# What a handler gives: values of the builder, known arrays, None for an output that nobody may read.
-Result: TypeAlias = "int | NDArray | None"
+# What a handler gives: values of the builder, known arrays, operands, None for an output that nobody may read.
+Result: TypeAlias = "int | NDArray | Value | None"
 Handler: TypeAlias = "Callable[[Call], Result | Sequence[Result]]"
 
 

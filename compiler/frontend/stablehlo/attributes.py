@@ -91,7 +91,7 @@ def read_string(c: Cursor) -> str:
 def read_symbol(c: Cursor) -> Symbol:
     name = c.expect_kind("symbol", "a `@name`")[1:]
     while c.text == ":" and c.peek() == ":":  # a nested reference: the last part is the name
-        c.take(), c.take()
+        c.at += 2
         name = c.expect_kind("symbol", "a `@name`")[1:]
     return Symbol(name[1:-1] if name.startswith('"') else name)
 
@@ -126,9 +126,9 @@ def _bracketed(c: Cursor, depth: int) -> Value:
         return read_list(c, depth)
     if c.text == "{":
         return read_dict(c, depth)
-    if c.text == "(":
-        return TypeText(read_type(c, depth))
-    c.fail("expected an attribute")
+    if c.text != "(":
+        c.fail("expected an attribute")
+    return TypeText(read_type(c, depth))
 
 
 def _skip_type(c: Cursor, typed: bool) -> str:
@@ -199,7 +199,7 @@ def _word(c: Cursor, depth: int, typed: bool) -> Value:
 
 def _array(c: Cursor, depth: int) -> tuple[Value, ...]:
     """`array<i64: 1, 2>`."""
-    c.take(), c.take()
+    c.at += 2
     c.expect_kind("word", "the element type of an array")
     found: list[Value] = []
     if c.skip(":"):

@@ -95,9 +95,9 @@ class Call:
             if isinstance(t, NoTensor) or t.dtype.is_float or t.size > _MOST_ENTRIES:
                 self.refuse(f"{name} must be integers, got dense<{found.body[:20]}>")
             return tuple(int(v) for v in _filled(self, found, t, name))
-        if isinstance(found, tuple) and all(isinstance(v, int) for v in found) and len(found) <= _MOST_ENTRIES:
-            return tuple(int(v) for v in found if isinstance(v, int))
-        self.refuse(f"{name} must be integers")
+        if not isinstance(found, tuple) or not all(isinstance(v, int) for v in found) or len(found) > _MOST_ENTRIES:
+            self.refuse(f"{name} must be integers")
+        return tuple(int(v) for v in found if isinstance(v, int))
 
     def flags(self, *names: str, default: Sequence[bool]) -> tuple[bool, ...]:
         return tuple(bool(v) for v in self.ints(*names, default=default))
@@ -112,7 +112,11 @@ class Call:
 
     def flag(self, *names: str, default: bool = False) -> bool:
         found = self.value(*names)
-        return True if isinstance(found, Word) and found.text in ("unit", "true") else bool(self.int(*names, default=default))
+        return (
+            True
+            if isinstance(found, Word) and found.text in ("unit", "true")
+            else bool(self.int(*names, default=default))
+        )
 
     def word(self, *names: str, default: str = "") -> str:
         """An enumerator or string."""

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 
 from ...graph import Graph, Node, TensorType, expand
 from ...source import Diagnostic, DiagnosticError
-from .export_ops import WRITERS, NoCounterpart
+from . import export_ops, export_regions
+from .export_ops import Write
 from .types import type_text
 
+WRITERS: dict[str, Write] = {**export_ops.WRITERS, **export_regions.WRITERS}
 _PLAIN = re.compile(r"[A-Za-z_][\w$.-]*")
 _STRANGE = re.compile(r"[^\w$.-]")
 
@@ -109,13 +111,9 @@ class Writer:
         write = WRITERS.get(node.op)
         args = [values[a] for a in node.args]
         takes = [graph.types[a] for a in node.args]
-        try:
-            made = write(self, node, args, takes) if write else None
-        except NoCounterpart:
-            made = None
-        if made is None:
+        if write is None:
             self.missing.add(node.op)
-            made = [self.fresh() for _ in node.outs]
+        made = write(self, node, args, takes) if write else [self.fresh() for _ in node.outs]
         values.update(zip(node.outs, made, strict=True))
 
 

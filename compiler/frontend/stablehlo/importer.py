@@ -18,6 +18,7 @@ from .scans import as_scans
 from .scope import Scope, Session, TooLarge
 from .syntax import Function, Module
 from .types import NoTensor, tensor_type
+
 # A text with its weights in it may be large; beyond this it would hardly fit in memory with its values.
 MAX_BYTES = 1 << 30
 
@@ -89,7 +90,10 @@ def import_module(
     if not outputs:
         raise DiagnosticError(Diagnostic("E1104", f"@{function.name} returns nothing", _head(module.file, function)))
     graph = b.finish(outputs, _output_names(function, len(outputs)))
-    notes = [*session.notes, *(f"{name} among the functions is passed over" for name in dict.fromkeys(module.passed_over))]
+    notes = [
+        *session.notes,
+        *(f"{name} among the functions is passed over" for name in dict.fromkeys(module.passed_over)),
+    ]
     made = _without_unread_weights(renumber(as_scans(live(graph))), session.weights or {})
     weights = {n: x for n, x in (session.weights or {}).items() if n in {str(p.attr("name")) for p in made.params}}
     return Imported(made, tuple(notes), weights)
@@ -117,7 +121,9 @@ def _entry(module: Module, entry: str | None) -> Function:
     if entry is None and len(public) == 1:
         return public[0]
     listed = ", ".join(f"@{name}" for name in list(functions)[:8]) or "none"
-    raise DiagnosticError(Diagnostic("E1104", said, module.file.span(0, 0), help=f"name one of its functions: {listed}"))
+    raise DiagnosticError(
+        Diagnostic("E1104", said, module.file.span(0, 0), help=f"name one of its functions: {listed}")
+    )
 
 
 def module_name(module: Module, function: Function) -> str:
@@ -136,7 +142,9 @@ def _declare(
         used.append(dotted(name or "x", used) if name in params else identifier(name or "x", used))
         t = tensor_type(argument.type)
         if isinstance(t, NoTensor):
-            faults.append(Diagnostic(t.code, f"the argument {argument.name}: {t.why}", _head(file, function), help=t.help))
+            faults.append(
+                Diagnostic(t.code, f"the argument {argument.name}: {t.why}", _head(file, function), help=t.help)
+            )
             scope.poisoned.add(argument.name)
         else:
             make = scope.b.param if name in params else scope.b.input
@@ -148,8 +156,8 @@ def _output_names(function: Function, count: int) -> list[str]:
     """What JAX calls the results, without the word `result` before it; else y, or y0, y1, …"""
     names: list[str] = []
     for i in range(count):
-        attributes = function.result_attributes[i] if i < len(function.result_attributes) else {}
-        given = attributes.get("jax.result_info")
+        stated = function.result_attributes
+        given = stated[i].get("jax.result_info") if i < len(stated) else None
         text = given.removeprefix("result").strip("[]'\".") if isinstance(given, str) else ""
         plain = text if text and not text.isdigit() else "y" if count == 1 else f"y{i}"
         names.append(identifier(plain, names))

@@ -1,7 +1,8 @@
 """Reads StableHLO texts: modules and functions, in the pretty and the generic form of each operation.
 
-One reader serves all pretty forms, which differ in little: operands, words, `key = value`, a dictionary, then types. It is
-therefore laxer than MLIR's own; what an operation needs is checked where it is imported. Must not know what operations mean.
+One reader serves all pretty forms, which differ in little: operands, words, `key = value`, a dictionary, then types. It
+is therefore laxer than MLIR's own; what an operation needs is checked where it is imported. Must not know what
+operations mean.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _skip_aliases(c: Cursor) -> None:
         if c.kind == "resources":
             c.take()
         elif c.kind in ("hash", "bang") and c.peek() == "=":
-            c.take(), c.take()
+            c.at += 2
             if not skip_location(c):
                 read_value(c)
         else:
@@ -148,9 +149,8 @@ def _arguments(c: Cursor) -> tuple[Argument, ...]:
 
 
 def _results(c: Cursor) -> tuple[tuple[str, ...], tuple[Attributes, ...]]:
-    if c.text != "(":
+    if not c.skip("("):
         return (read_type(c),), ({},)
-    c.take()
     types, attributes = list[str](), list[Attributes]()
     while not c.skip(")"):
         types.append(read_type(c))
@@ -187,12 +187,16 @@ def _from_generic(file: SourceFile, op: Operation) -> Function:
     arguments = tuple(replace(a, attributes=d) for a, d in zip(own, noted, strict=True))
     if body:
         body = replace(body, arguments=arguments)
-    return Function(name, arguments, gives, _dicts(op.attributes.get("res_attrs"), len(gives)), public, body, op.start, op.end)
+    return Function(
+        name, arguments, gives, _dicts(op.attributes.get("res_attrs"), len(gives)), public, body, op.start, op.end
+    )
 
 
 def _dicts(value: Value | None, count: int) -> tuple[Attributes, ...]:
-    given = value if isinstance(value, tuple) and len(value) == count else ({},) * count
-    return tuple(d if isinstance(d, Mapping) else {} for d in given)
+    none: Attributes = {}
+    if not isinstance(value, tuple) or len(value) != count:
+        return (none,) * count
+    return tuple(d if isinstance(d, Mapping) else none for d in value)
 
 
 # ---- regions ---------------------------------------------------------------------------------------

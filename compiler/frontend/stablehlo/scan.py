@@ -1,7 +1,7 @@
 """Tokens of an MLIR text. Tensor types and dense literals are one token each, however long.
 
-Must not know the grammar. A scanner by hand: Lark's lexer took five times as long on the same text, and a `dense<...>` of
-megabytes is one search for its end.
+Must not know the grammar. A scanner by hand: Lark's lexer took five times as long on the same text, and a `dense<...>`
+of megabytes is one search for its end.
 """
 
 from __future__ import annotations

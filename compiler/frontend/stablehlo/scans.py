@@ -1,8 +1,8 @@
 """Counting loops as scans: what a loop reads or writes row by row becomes its xs and ys.
 
-StableHLO has one loop, `while`, so a scan arrives as a counter, slices at the counter and updates at the counter, with every
-constant carried along. A target then sees a loop whose every iteration depends on the whole of each tensor. Keeps types and
-results. Must not know where graphs come from.
+StableHLO has one loop, `while`, so a scan arrives as a counter, slices at the counter and updates at the counter, with
+every constant carried along. A target then sees a loop whose every iteration depends on the whole of each tensor. Keeps
+types and results. Must not know where graphs come from.
 """
 
 from __future__ import annotations

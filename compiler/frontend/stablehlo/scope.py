@@ -1,18 +1,19 @@
 """What names stand for while a function or region is imported, and what one import shares.
 
-A region becomes a graph of its own: values it reads from outside become operands after its own, but literals are written
-again inside. Functions are inlined. Must not know what operations mean.
+A region becomes a graph of its own: values it reads from outside become operands after its own, but literals are
+written again inside. Functions are inlined. Must not know what operations mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ...graph import Builder, Graph, InferError, NDArray, Node, TensorType, live
 from ...graph.dtypes import BOOL
-from ...source import Diagnostic, Note
+from ...source import Diagnostic, Note, nearest
 from .call import Call, Handler, Refused
 from .literals import Unreadable
 from .syntax import Block, Function, Module, Operation
@@ -20,7 +21,7 @@ from .types import NoTensor, tensor_type
 
 # Calls and regions within each other; deeper ones would come near Python's own limit.
 MAX_DEPTH = 56
-# Operations imported, inlined functions counted at each call: a text of a few lines can ask for more than any memory has.
+# Operations imported, inlined functions counted at each call: a few lines can ask for more than any memory has.
 MAX_OPERATIONS = 200_000
 # A float literal of more elements is a weight, on whose values a build need not depend.
 FEW_FLOATS = 64
@@ -71,7 +72,7 @@ class Session:
         return out
 
     @contextmanager
-    def deeper(self) -> Iterator[None]:
+    def deeper(self) -> Generator[None]:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise TooLarge(f"calls and regions lie more than {MAX_DEPTH} deep in each other")
@@ -122,16 +123,10 @@ class Scope:
         return node if node is not None and node.op in ("full", "constant", "iota") else None
 
     def node(self, value: int) -> Node | None:
-        """The node that makes `value`. Values are numbered as their nodes stand, so it is found by halving."""
+        """The node that makes `value`; values are numbered as their nodes stand."""
         nodes = self.b.nodes
-        low, high = 0, len(nodes)
-        while low < high:
-            middle = (low + high) // 2
-            if nodes[middle].outs[-1] < value:
-                low = middle + 1
-            else:
-                high = middle
-        return nodes[low] if low < len(nodes) and value in nodes[low].outs else None
+        at = bisect_left(nodes, value, key=lambda n: n.outs[-1])
+        return nodes[at] if at < len(nodes) and value in nodes[at].outs else None
 
     def weight(self, op: Operation, array: NDArray, t: TensorType) -> int | None:
         """The param that a literal of many floats becomes where weights are taken out of the text; None elsewhere."""
@@ -162,7 +157,7 @@ class Scope:
             return None
 
     def _operation(self, op: Operation) -> None:
-        """Imports one operation. One that cannot be is noted, and zeros stand in for it so that the rest is seen too."""
+        """Imports one operation. One that cannot be is noted, and zeros stand in for it: the rest is to be seen too."""
         self.session.operations += 1
         if self.session.operations > MAX_OPERATIONS:
             raise TooLarge(f"more than {MAX_OPERATIONS} operations, inlined functions counted at each call")
@@ -191,7 +186,7 @@ class Scope:
         """The values of one operation; None when an operand could not be made, which has been said already."""
         handler = self.session.handlers.get(op.name)
         if handler is None:
-            raise Refused("is not supported", _instead(op), "E1105")
+            raise Refused("is not supported", _instead(op, self.session.handlers), "E1105")
         args = self._operands(op)
         gives = self._stated(op)
         if args is None:
@@ -293,9 +288,7 @@ class Scope:
         return results
 
 
-def _with_captures(
-    graph: Graph, own: int, wanted: Sequence[str], captures: Sequence[tuple[str, TensorType]]
-) -> Graph:
+def _with_captures(graph: Graph, own: int, wanted: Sequence[str], captures: Sequence[tuple[str, TensorType]]) -> Graph:
     """`graph` taking all `captures` after its `own` operands, in their order, whichever of them it reads."""
     b = Builder(graph.name)
     given = [b.input(f"a{i}", n.type) for i, n in enumerate(graph.inputs[:own])]
@@ -303,8 +296,9 @@ def _with_captures(
     return b.finish(b.inline(graph, [*given, *(names[n] for n in wanted)]))
 
 
-def _instead(op: Operation) -> str:
+def _instead(op: Operation, handlers: Mapping[str, Handler]) -> str:
     dialect = op.name.split(".")[0]
-    if dialect in ("stablehlo", "chlo"):
-        return "write it with other operations, or cut the model there"
-    return f"lower the dialect `{dialect}` to StableHLO before"
+    if dialect not in ("stablehlo", "chlo"):
+        return f"lower the dialect `{dialect}` to StableHLO before"
+    near = nearest(op.name, list(handlers))
+    return f"did you mean `{near}`?" if near else "write it with other operations, or cut the model there"

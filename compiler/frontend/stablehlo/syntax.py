@@ -59,9 +59,8 @@ class Opaque:
     text: str
 
 
-Value: TypeAlias = (
-    "int | float | bool | str | Word | Symbol | TypeText | Dense | ConvAxes | Opaque | tuple[Value, ...] | Mapping[str, Value]"
-)
+Leaf: TypeAlias = int | float | bool | str | Word | Symbol | TypeText | Dense | ConvAxes | Opaque
+Value: TypeAlias = "Leaf | tuple[Value, ...] | Mapping[str, Value]"
 Attributes: TypeAlias = "Mapping[str, Value]"
 
 

@@ -42,7 +42,9 @@ def tensor_type(text: str) -> TensorType | NoTensor:
         return NoTensor(f"`{_short(text)}` has a dim that is not fixed", "export the model with static shapes", "E1109")
     dtype = ELEMENT_TYPES.get(element)
     if dtype is None:
-        return _no_element(element.split(",")[0].strip() if "," in element and "<" not in element.split(",")[0] else element, text)
+        return _no_element(
+            element.split(",")[0].strip() if "," in element and "<" not in element.split(",")[0] else element, text
+        )
     if any(len(size) > 19 or int(size) > _MOST for size in sizes):
         return NoTensor(f"`{_short(text)}` has more elements than 64 bits can count", "use smaller dims", "E1108")
     t = TensorType(dtype, tuple(map(int, sizes)))
@@ -65,7 +67,9 @@ def _no_tensor(text: str) -> NoTensor:
     if text.startswith("tensor<*"):
         return NoTensor("a tensor without a rank has no static shape", "export the model with static shapes", "E1109")
     if text.startswith("!stablehlo.token"):
-        return NoTensor("tokens order side effects, which a tensor program does not have", "export the pure part of the model")
+        return NoTensor(
+            "tokens order side effects, which a tensor program does not have", "export the pure part of the model"
+        )
     if text.startswith("tuple"):
         return NoTensor("a tuple is no tensor", "return its elements")
     return NoTensor(f"`{_short(text)}` is not a tensor type", "use ranked tensors")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -77,8 +78,10 @@ def elementwise(b: Builder, op: str, *xs: int) -> int:
 
 def known(b: Builder, x: int) -> NDArray | None:
     """The value of `x` where it is a literal that the builder holds, else None."""
-    node = next((n for n in reversed(b.nodes) if x in n.outs), None)
-    if node is None or node.op not in ("full", "constant", "iota"):
+    # Values are numbered as their nodes stand.
+    at = bisect_left(b.nodes, x, key=lambda n: n.outs[-1])
+    node = b.nodes[at] if at < len(b.nodes) else None
+    if node is None or x not in node.outs or node.op not in ("full", "constant", "iota"):
         return None
     from ..evaluate import REFERENCE, apply
 

@@ -113,22 +113,28 @@ def bad_window(attrs: AttrMap, rank: int) -> str | None:
     return None
 
 
+def logical_weights(w: tuple[int, ...], attrs: AttrMap) -> tuple[int, ...]:
+    """The shape of a convolution's weights as (O, I, *window), however they lie."""
+    return (w[0], w[-1], *w[1:-1]) if attrs["channels_last"] else w
+
+
 def _infer_conv(args: Types, attrs: AttrMap) -> Types | str:
     x, w = args
     groups = attrs["groups"]
     if not _multiply(x.dtype, w.dtype) or x.rank != w.rank or x.rank < 3:
         return f"needs x[N, C, …] and w[O, I, …] of one dtype and rank 3 or more, got {x} and {w}"
     assert isinstance(groups, int)
-    shared = w.shape[0] % groups == 0 if groups > 0 else groups == x.shape[1] == w.shape[0] == 0
-    if not shared or x.shape[1] != w.shape[1] * groups:
+    made, per, *taps = logical_weights(w.shape, attrs)
+    shared = made % groups == 0 if groups > 0 else groups == x.shape[1] == made == 0
+    if not shared or x.shape[1] != per * groups:
         return f"{groups} groups do not fit: x has {x.shape[1]} channels, w is {w}"
     bad = bad_window(attrs, x.rank - 2)
     if bad:
         return bad
-    rows = zip(x.shape[2:], w.shape[2:], *_window_attrs(attrs), strict=True)
+    rows = zip(x.shape[2:], taps, *_window_attrs(attrs), strict=True)
     spatial = tuple(window_length(n, k, s, lo, hi, d) for n, k, s, lo, hi, d in rows)
     out = _product_dtype(x.dtype, w.dtype, attrs)
-    return out if isinstance(out, str) else (TensorType(out, (x.shape[0], w.shape[0], *spatial)),)
+    return out if isinstance(out, str) else (TensorType(out, (x.shape[0], made, *spatial)),)
 
 
 def windows(x: NDArray, window: Sequence[int], attrs: AttrMap, fill: Any) -> NDArray:
@@ -151,27 +157,34 @@ def _conv(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context) -
     """Weights by patches: one matmul a group, its K running over (window, channel) in row-major order."""
     (x, w), groups, t = args, attrs["groups"], types[0]
     assert isinstance(groups, int)
-    taps, rank = w.shape[2:], w.ndim - 2
     if not t.size:
         return (ctx.cast(np.zeros(t.shape, t.dtype.numpy), t.dtype),)
-    if is_depthwise(w.shape, groups):
+    w = w if attrs["channels_last"] else np.moveaxis(w, 1, -1)  # O *window I
+    taps, rank = w.shape[1:-1], w.ndim - 2
+    if is_depthwise((w.shape[0], w.shape[-1], *taps), groups):
         return (_depthwise(x, w, attrs, t, ctx),)
     order = (0, *range(2 + rank, 2 + 2 * rank), 1, *range(2, 2 + rank))
     patches = np.transpose(windows(x, taps, attrs, 0), order)  # N *window C *out
-    per, made, out = x.shape[1] // groups, w.shape[0] // groups, t.shape[2:]
-    first = ctx.cast(np.zeros(0, t.dtype.numpy), t.dtype)
-    y = np.empty(t.shape, first.dtype)
+    per, made = x.shape[1] // groups, w.shape[0] // groups
+    y = np.empty(t.shape, ctx.cast(np.zeros(0, t.dtype.numpy), t.dtype).dtype)
     for g in range(groups):
-        lhs = np.ascontiguousarray(np.moveaxis(w[g * made : (g + 1) * made], 1, -1)).reshape(made, prod(taps) * per)
+        lhs = np.ascontiguousarray(w[g * made : (g + 1) * made]).reshape(made, prod(taps) * per)
         channels = patches[(slice(None),) * (1 + rank) + (slice(g * per, (g + 1) * per),)]
-        # Columns are independent: a block of them at a time, so that the patches of a large image need no memory.
-        rows = max(1, _PATCH_ELEMENTS // max(1, lhs.shape[1] * prod(out[1:])))
-        for n, at in product(range(x.shape[0]), range(0, out[0], rows)):
-            block = channels[n][(slice(None),) * (rank + 1) + (slice(at, at + rows),)]
-            rhs = np.ascontiguousarray(block).reshape(lhs.shape[1], -1)
+        for n, at in _column_blocks(y, lhs.shape[1]):
+            block = channels[n][(slice(None),) * (rank + 1) + (at,)]
+            rhs = np.ascontiguousarray(block).reshape(lhs.shape[1], prod(block.shape[rank + 1 :]))
             made_block = _product(lhs, rhs, t.dtype, attrs, ctx)
-            y[n, g * made : (g + 1) * made, at : at + rows] = made_block.reshape(made, *block.shape[rank + 1 :])
+            y[n, g * made : (g + 1) * made, at] = made_block.reshape(made, *block.shape[rank + 1 :])
     return (y,)
+
+
+def _column_blocks(y: NDArray, k: int) -> Iterator[tuple[int, slice]]:
+    """(image, rows of the first spatial axis) of a result.
+
+    Columns of a product are independent: a block of them at a time, so that the patches of an image need no memory.
+    """
+    rows = max(1, _PATCH_ELEMENTS // max(1, k * prod(y.shape[3:])))
+    yield from ((n, slice(at, at + rows)) for n in range(y.shape[0]) for at in range(0, y.shape[2], rows))
 
 
 # Elements of the patches that a convolution is evaluated on at a time.
@@ -186,15 +199,15 @@ def is_depthwise(w: Sequence[int], groups: int) -> bool:
 
 
 def _depthwise(x: NDArray, w: NDArray, attrs: AttrMap, t: TensorType, ctx: Context) -> NDArray:
-    """Elementwise products of shifted images by a weight a channel, summed tap by tap in row-major order."""
-    taps, rank, out = w.shape[2:], w.ndim - 2, t.shape[2:]
+    """Elementwise products of shifted images by a weight a channel (w is [O, *window, 1]), summed tap by tap."""
+    taps, rank, out = w.shape[1:-1], w.ndim - 2, t.shape[2:]
     made = w.shape[0] // max(1, x.shape[1])
     patches = windows(x, taps, attrs, 0)
 
     def products() -> Iterator[tuple[NDArray, NDArray]]:
         for tap in product(*map(range, taps)):
             image = patches[(slice(None), slice(None), None, *(slice(None),) * rank, *tap)]
-            weight = w[(slice(None), 0, *tap)].reshape(1, x.shape[1], made, *(1,) * rank)
+            weight = w[(slice(None), *tap, 0)].reshape(1, x.shape[1], made, *(1,) * rank)
             yield image, weight
 
     sums = added(products()) if ctx.wide and t.dtype.is_float else ctx.contraction.tap_sums(products(), t.dtype)
@@ -203,7 +216,7 @@ def _depthwise(x: NDArray, w: NDArray, attrs: AttrMap, t: TensorType, ctx: Conte
 
 def _new_groups(attrs: AttrMap, args: Types, results: Types, new: Types) -> AttrMap:
     """A depthwise convolution may be cut along its channels."""
-    groups, w = attrs["groups"], args[1].shape
+    groups, w = attrs["groups"], logical_weights(args[1].shape, attrs)
     assert isinstance(groups, int)
     return {**attrs, "groups": new[0].shape[1] // (w[0] // groups)} if is_depthwise(w, groups) else attrs
 
@@ -213,13 +226,16 @@ def _conv_axes(args: Types, attrs: AttrMap, results: Types) -> Axes:
     x, w = args
     out, groups = results[0], attrs["groups"]
     assert isinstance(groups, int)
-    if is_depthwise(w.shape, groups):
-        n, made, taps = x.rank, w.shape[0] // groups, w.rank - 2
-        extents = (x.shape[0], x.shape[1], *x.shape[2:], *out.shape[2:], *w.shape[2:])
-        operands = ((*entries(2), *entries(taps, 2)), (Entry(1, made), None, *entries(taps, 2 * n - 2)))
+    logical = logical_weights(w.shape, attrs)
+    if is_depthwise(logical, groups):
+        n, made, taps = x.rank, logical[0] // groups, x.rank - 2
+        extents = (x.shape[0], x.shape[1], *x.shape[2:], *out.shape[2:], *logical[2:])
+        window: tuple[Entry | None, ...] = entries(taps, 2 * n - 2)
+        rest = (*window, None) if attrs["channels_last"] else (None, *window)
+        operands = ((*entries(2), *entries(taps, 2)), (Entry(1, made), *rest))
         result = (Entry(0), Entry(1, made), *entries(taps, n))
         return Axes(extents, (*parallel(2), *whole(3 * taps)), operands, (result,))
-    channel: AxisKind = "parallel" if attrs["groups"] == 1 else "whole"
+    channel: AxisKind = "parallel" if groups == 1 else "whole"
     n = out.rank
     extents = (*out.shape, *x.shape[1:], *w.shape[1:])
     kinds = ("parallel", channel, *whole(len(extents) - 2))
@@ -366,12 +382,14 @@ ROWS: tuple[Op, ...] = (
         "result's dtype. K = 0 gives +0. Integers wrap at the result's dtype.",
     ),
     Op(
-        "conv", "x[N, C, …] convolved with w[O, C/groups, …] (cross-correlation, zero padding).", ("x", "w"),
+        "conv", "x[N, C, …] convolved with w[O, C/groups, …] (cross-correlation, zero padding). With `channels_last` w "
+        "is [O, …, C/groups], as a matrix product wants it.", ("x", "w"),
         _infer_conv, _conv, _conv_axes, "contract",
-        (*_WINDOW, AttrSpec("groups", "int", 1), *_PRODUCT),
-        edges="As matmul of weights by patches, K running over taps in row-major order, then channels; padding takes part "
-        "as zeros, so a NaN or infinite weight meets them as NaN. With one input channel and fewer than 8 output channels a group it is "
-        "no matrix product: products and sums one after another in order of the taps (the reference: f64).",
+        (*_WINDOW, AttrSpec("groups", "int", 1), *_PRODUCT, AttrSpec("channels_last", "bool", False)),
+        edges="As matmul of weights by patches, K running over taps in row-major order, then channels; padding "
+        "takes part as zeros, so a NaN or infinite weight meets them as NaN. With one input channel and fewer than 8 "
+        "output channels a group it is no matrix product: products and sums one after another in order of the taps "
+        "(the reference: f64).",
         recut=_new_groups,
     ),
     Op(

@@ -3,7 +3,6 @@
 from . import (
     activations,
     arithmetic,
-    attention,
     control,
     convolutions,
     indexing,
@@ -16,11 +15,13 @@ from . import (
     recurrent,
     reductions,
     resize,
+    sampling,
+    sequences,
     shapes,
     spectral,
 )
 
 __all__ = [
-    "activations", "arithmetic", "attention", "control", "convolutions", "indexing", "logic", "movement", "norms",
-    "pools", "products", "quantised", "recurrent", "reductions", "resize", "shapes", "spectral",
+    "activations", "arithmetic", "control", "convolutions", "indexing", "logic", "movement", "norms",
+    "pools", "products", "quantised", "recurrent", "reductions", "resize", "sampling", "sequences", "shapes", "spectral",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ....graph import forms
 from ..call import Call
@@ -158,12 +159,12 @@ def _flattened(n: Call) -> tuple[int, tuple[int, ...]]:
     return forms.flatten(n.b, n.x(), axis), (1,)
 
 
-def _over_axis(n: Call, run: object) -> int:
+def _over_axis(n: Call, run: Callable[[Call, int, tuple[int, ...]], int]) -> int:
     if n.version < 13:
         x, axes = _flattened(n)
     else:
         x, axes = n.x(), (n.axis(-1),)
-    made = run(n, x, axes)  # type: ignore[operator]
+    made = run(n, x, axes)
     return forms.reshape(n.b, made, n.shape())
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ....graph import Builder, Graph, TensorType, forms
 from ....graph.dtypes import BOOL, I32, I64
 from ..call import Call, Value
@@ -63,7 +65,7 @@ def loop(n: Call) -> Sequence[int | Value]:
     if len(names) != 2 + len(carried):
         n.refuse(f"its body takes {len(names)} values, and is given {2 + len(carried)}", code="E1104")
     if start is not None and n.has(1) and not bool(start.reshape(-1)[0]):
-        trips, start = _none(trips), None
+        trips, start = np.zeros((), np.int64), None
     takes = [(names[0], TensorType(I64, ())), (names[1], TensorType(BOOL, ())),
              *((name, v.type) for name, v in zip(names[2:], carried, strict=True))]  # fmt: skip
     made = n.scope.bodies.region(n, body, takes)
@@ -75,14 +77,9 @@ def loop(n: Call) -> Sequence[int | Value]:
             return _unrolled(n, body, names, carried, count)
         return _counted(n, made, types, carried, count)
     if len(made[0].outputs) > 1 + len(carried):
-        n.refuse("it stacks results, and how many is known at run time only", "fix its count and condition with `--bind`", "E1107")
+        said = "it stacks results, and how many is known at run time only"
+        n.refuse(said, "fix its count and condition with `--bind`", "E1107")
     return _while(n, made, types, carried)
-
-
-def _none(trips: object) -> object:
-    import numpy as np
-
-    return np.zeros((), np.int64)
 
 
 def _counted(
@@ -99,10 +96,10 @@ def _counted(
     return n.b.add("loop", values, {"n": count, "carry": len(types), "xs": 0}, regions=(b.finish(outs[1:]),))
 
 
-def _unrolled(n: Call, body: object, names: Sequence[str], carried: Sequence[Value], count: int) -> Sequence[int | Value]:
+def _unrolled(
+    n: Call, body: object, names: Sequence[str], carried: Sequence[Value], count: int
+) -> Sequence[int | Value]:
     """The body so many times: for carried values whose shapes change from trip to trip."""
-    import numpy as np
-
     if count > _MOST_UNROLLED:
         n.refuse(f"its carried values change their shape in {count} trips, more than {_MOST_UNROLLED}")
     now, stacks = list(carried), list[list[int]]()

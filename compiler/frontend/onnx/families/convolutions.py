@@ -48,8 +48,8 @@ def conv_transpose(n: Call) -> int:
         wanted = [d * s for d, s in zip(spatial, strides, strict=True)]
     if wanted is not None and len(wanted) < rank:
         n.refuse(f"its output_shape {list(wanted)} does not have {rank} entries")
-    for i in range(rank if wanted is not None else 0):
-        total = strides[i] * (spatial[i] - 1) + more[i] + (taps[i] - 1) * dilations[i] + 1 - wanted[-rank:][i]
+    for i, size in enumerate(() if wanted is None else wanted[-rank:]):
+        total = int(strides[i] * (spatial[i] - 1) + more[i] + (taps[i] - 1) * dilations[i] + 1 - size)
         # More than there is: zeros behind.
         more[i], total = more[i] + max(-total, 0), max(total, 0)
         half = total // 2

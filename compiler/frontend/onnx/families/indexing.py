@@ -99,7 +99,10 @@ def arg_extreme(n: Call) -> int:
 
 @handles("TensorScatter")
 def tensor_scatter(n: Call) -> int:
-    """A cache [B, …, S, …] with updates written along an axis from an index for each batch on; `circular` wraps round."""
+    """A cache [B, …, S, …] with updates written along an axis, from an index for each batch on.
+
+    `circular` wraps round its end.
+    """
     axis, shape, own = n.axis(-2), n.shape(0), n.shape(1)
     if len(shape) != len(own) or not own:
         n.refuse(f"its cache is {n.type(0)}, its update {n.type(1)}")

@@ -10,6 +10,7 @@ from ....graph.dtypes import I32
 from ..call import Call, Value
 from ..table import handles
 
+
 @handles("Reshape", since=1)
 def reshape_by_attribute(n: Call) -> int:
     """The shape of an attribute, as before opset 5."""

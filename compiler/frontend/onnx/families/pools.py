@@ -111,7 +111,8 @@ def roi_align(n: Call) -> int:
     kind = n.attr("mode", "avg")
     if n.dtype().bits < F32.bits:
         n.refuse(f"it takes f32, not {n.dtype()}")
-    parts = [_region(n, list(r), at, (high, wide), scale, ratio, half, kind) for r, at in zip(regions, batch, strict=True)]
+    pairs = zip(regions, batch, strict=True)
+    parts = [_region(n, list(r), at, (high, wide), scale, ratio, half, kind) for r, at in pairs]
     return forms.concat(n.b, parts, 0)
 
 

@@ -90,12 +90,10 @@ def _contracted(
 ) -> tuple[int, list[str]]:
     """The product of two operands; labels of both that nothing later reads are summed over."""
     (x, xs), (y, ys) = left, right
-    sizes = {label: int(d) for v, term in (left, right) for label, d in zip(term, n.b.types[v].shape, strict=True) if d != 1}
-    both = [label for label in xs if label in ys]
-    x, y = (
-        forms.broadcast_to(n.b, v, [sizes.get(label, 1) if label in both else d for label, d in zip(term, n.b.types[v].shape, strict=True)])
-        for v, term in ((x, xs), (y, ys))
-    )
+    labelled = [(k, d) for v, term in (left, right) for k, d in zip(term, n.b.types[v].shape, strict=True)]
+    sizes = {k: d for k, d in labelled if d != 1}
+    both = [k for k in xs if k in ys]
+    x, y = (forms.broadcast_to(n.b, v, [sizes.get(k, 1) for k in term]) for v, term in ((x, xs), (y, ys)))
     batch = [label for label in both if label in later]
     inner = [label for label in both if label not in later]
     out = forms.dot_general(

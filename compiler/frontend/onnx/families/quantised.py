@@ -44,14 +44,17 @@ def matmul_integer(n: Call) -> int:
     return forms.matmul_integer(n.b, n.x(0), n.x(1), n.maybe(2), n.maybe(3))
 
 
-def _requantized(n: Call, total: int, scales: tuple[int, int], out_scale: int, out_zero: int, axis: int, to: DType) -> int:
-    """An i32 total, worth the product of two scales a unit, at another scale. A scale of many entries is along `axis`."""
+def _requantized(n: Call, total: int, axis: int, to: DType) -> int:
+    """An i32 total, worth the product of the operands' two scales a unit, at the result's scale.
+
+    Scales and zero points are inputs 1 and 4, 6 and 7. A weight's scale of many entries is along `axis`.
+    """
     shape = n.b.types[total].shape
     wide = forms.convert(n.b, total, F32)
-    for i in scales:
+    for i, along in ((1, len(shape) - 2), (4, axis)):
         scale = forms.convert(n.b, n.x(i), F32)
-        wide = n.b.one("mul", wide, _placed(n, scale, axis if i == scales[1] else len(shape) - 2, shape))
-    return forms.quantize_linear(n.b, wide, forms.convert(n.b, n.x(out_scale), F32), n.x(out_zero), axis, to)
+        wide = n.b.one("mul", wide, _placed(n, scale, along, shape))
+    return forms.quantize_linear(n.b, wide, forms.convert(n.b, n.x(6), F32), n.x(7), axis, to)
 
 
 def _placed(n: Call, scale: int, axis: int, shape: Sequence[int]) -> int:
@@ -66,7 +69,7 @@ def q_linear_matmul(n: Call) -> int:
     """A product of quantised operands, quantised again. Operands: a, scale, zero, b, scale, zero, scale, zero."""
     total = forms.matmul_integer(n.b, n.x(0), n.x(3), n.x(2), n.x(5))
     rank = n.b.types[total].rank
-    return _requantized(n, total, (1, 4), 6, 7, max(rank - 1, 0), n.dtype(7))
+    return _requantized(n, total, max(rank - 1, 0), n.dtype(7))
 
 
 @handles("QLinearConv")
@@ -79,4 +82,4 @@ def q_linear_conv(n: Call) -> int:
     if n.has(8):
         shape = n.b.types[total].shape
         total = n.b.one("add", total, n.b.one("broadcast", n.x(8), shape=shape, dims=(1,)))
-    return _requantized(n, total, (1, 4), 6, 7, 1, n.dtype(7))
+    return _requantized(n, total, 1, n.dtype(7))

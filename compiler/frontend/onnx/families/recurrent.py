@@ -62,27 +62,52 @@ def _scaled_tanh(b: Builder, x: int, alpha: float, beta: float) -> int:
     return b.one("mul", bent, _like(b, alpha, x))
 
 
-def _softplus(b: Builder, x: int) -> int:
+def _softplus(b: Builder, x: int, alpha: float, beta: float) -> int:
     tail = b.one("log1p", b.one("exp", b.one("neg", b.one("abs", x))))
     return b.one("add", b.one("max", x, _like(b, 0, x)), tail)
 
 
+Activation = Callable[[Builder, int, float, float], int]
+
+
+def _plain(op: str) -> Activation:
+    return lambda b, x, alpha, beta: b.one(op, x)
+
+
+def _relu(b: Builder, x: int, alpha: float, beta: float) -> int:
+    return b.one("max", x, _like(b, 0, x))
+
+
+def _softsign(b: Builder, x: int, alpha: float, beta: float) -> int:
+    return b.one("div", x, b.one("add", _like(b, 1, x), b.one("abs", x)))
+
+
+def _leaky_relu(b: Builder, x: int, alpha: float, beta: float) -> int:
+    return _below(b, x, b.one("mul", x, _like(b, alpha, x)))
+
+
+def _elu(b: Builder, x: int, alpha: float, beta: float) -> int:
+    return _below(b, x, b.one("mul", b.one("expm1", x), _like(b, alpha, x)))
+
+
+def _thresholded_relu(b: Builder, x: int, alpha: float, beta: float) -> int:
+    return b.one("select", b.one("gt", x, _like(b, alpha, x)), x, _like(b, 0, x))
+
+
 # Name: (function of x, alpha and beta; default alpha and beta, None when it takes none).
-_ACTIVATIONS: dict[str, tuple[Callable[[Builder, int, float, float], int], float | None, float | None]] = {
-    "sigmoid": (lambda b, x, *_: b.one("logistic", x), None, None),
-    "tanh": (lambda b, x, *_: b.one("tanh", x), None, None),
-    "relu": (lambda b, x, *_: b.one("max", x, _like(b, 0, x)), None, None),
-    "softsign": (lambda b, x, *_: b.one("div", x, b.one("add", _like(b, 1, x), b.one("abs", x))), None, None),
-    "softplus": (lambda b, x, *_: _softplus(b, x), None, None),
+_ACTIVATIONS: dict[str, tuple[Activation, float | None, float | None]] = {
+    "sigmoid": (_plain("logistic"), None, None),
+    "tanh": (_plain("tanh"), None, None),
+    "relu": (_relu, None, None),
+    "softsign": (_softsign, None, None),
+    "softplus": (_softplus, None, None),
     "affine": (_affine, 1.0, 0.0),
     "hardsigmoid": (_hard_sigmoid, 0.2, 0.5),
     "scaledtanh": (_scaled_tanh, 1.0, 1.0),
-    "leakyrelu": (lambda b, x, alpha, _: _below(b, x, b.one("mul", x, _like(b, alpha, x))), 0.01, None),
-    "elu": (lambda b, x, alpha, _: _below(b, x, b.one("mul", b.one("expm1", x), _like(b, alpha, x))), 1.0, None),
-    "thresholdedrelu": (
-        lambda b, x, alpha, _: b.one("select", b.one("gt", x, _like(b, alpha, x)), x, _like(b, 0, x)), 1.0, None,
-    ),
-}  # fmt: skip
+    "leakyrelu": (_leaky_relu, 0.01, None),
+    "elu": (_elu, 1.0, None),
+    "thresholdedrelu": (_thresholded_relu, 1.0, None),
+}
 
 
 def _activations(n: Call, default: Sequence[str], directions: int) -> list[tuple[Function, ...]]:
@@ -142,8 +167,13 @@ def _backwards(n: Call, x: int, lengths: int | None) -> int:
 Step = Callable[[Builder, int, list[int], list[int]], list[int]]
 
 
-def _loop(n: Call, cell: Cell, xs: int, states: list[int], captures: list[int], lengths: int | None, step: Step) -> list[int]:
-    """The last states, and the first state of every step stacked. Past its length a sequence keeps its states, and gives 0."""
+def _loop(
+    n: Call, cell: Cell, xs: int, states: list[int], captures: list[int], lengths: int | None, step: Step
+) -> list[int]:
+    """The last states, and the first state of every step stacked.
+
+    Past its length a sequence keeps its states, and gives 0.
+    """
     b = Builder(n.op.lower(), n.b.loc)
     index = b.input("step", TensorType(I32, ()))
     now = [b.input(f"state{i}", n.b.types[s]) for i, s in enumerate(states)]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ....graph import NDArray, forms
 from ....graph.dtypes import F64, I32, I64
-from ..call import Call, Value, known_value, splat
+from ..call import Call, Refused, Value, known_value, splat
 from ..table import handles
 from ..tensors import array_of
 
@@ -26,7 +26,7 @@ def constant(n: Call) -> Value | NDArray:
                         ("value_ints", np.int64)):  # fmt: skip
         if name in n.attrs:
             return known_value(str(n.node.output[0]), np.asarray(n.need(name), dtype))
-    n.refuse("it holds no tensor that tdslc has: a sparse one, or strings", code="E1105")
+    raise Refused("it holds no tensor that tdslc has: a sparse one, or strings", code="E1105")
 
 
 @handles("ConstantOfShape")

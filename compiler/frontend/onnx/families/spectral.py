@@ -34,8 +34,8 @@ def _dft(n: Call, axis: int) -> int:
     if inverse and one_sided:
         return _real_inverse(n, real, imaginary, axis, length or 2 * (int(shape[axis]) - 1))
     length = length or int(shape[axis])
-    real, imaginary = (None if v is None else _fitted(n, v, axis, length) for v in (real, imaginary))
-    assert real is not None
+    real = _fitted(n, real, axis, length)
+    imaginary = None if imaginary is None else _fitted(n, imaginary, axis, length)
     return _joined(n, *transform(n, real, imaginary, axis, length, length // 2 + 1 if one_sided else length, inverse))
 
 
@@ -79,8 +79,8 @@ def _joined(n: Call, real: int, imaginary: int) -> int:
 def _real_inverse(n: Call, real: int, imaginary: int | None, axis: int, length: int) -> int:
     """Real numbers from the first half of their coefficients; the others are their conjugates."""
     count = length // 2 + 1
-    real, imaginary = (None if v is None else _fitted(n, v, axis, count) for v in (real, imaginary))
-    assert real is not None
+    real = _fitted(n, real, axis, count)
+    imaginary = None if imaginary is None else _fitted(n, imaginary, axis, count)
     angle = 2 * np.pi * np.outer(np.arange(length), np.arange(count)) / length
     twice = np.full(count, 2.0)
     twice[0] = 1.0

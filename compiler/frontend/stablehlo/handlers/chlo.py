@@ -8,17 +8,11 @@ from ....graph import DTYPES, forms
 from ..call import Call, Handler
 from . import elementwise
 
-_UNARY = {
-    "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh", "cosh": "cosh",
-    "digamma": "digamma", "erf": "erf", "erf_inv": "erf_inv", "erfc": "erfc", "lgamma": "lgamma", "sinh": "sinh",
-    "tan": "tan",
-}  # fmt: skip
-_BROADCAST = {
-    "add": "add", "and": "and", "atan2": "atan2", "divide": "div", "maximum": "max", "minimum": "min", "multiply": "mul",
-    "or": "or", "power": "pow", "remainder": "rem", "shift_left": "shift_left",
-    "shift_right_arithmetic": "shift_right_arithmetic", "shift_right_logical": "shift_right_logical", "subtract": "sub",
-    "xor": "xor",
-}  # fmt: skip
+# CHLO's names are ours.
+_UNARY = (
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "digamma", "erf", "erf_inv", "erfc", "lgamma", "sinh",
+    "tan",
+)  # fmt: skip
 
 
 def _unary(op: str) -> Handler:
@@ -31,7 +25,11 @@ def _square(call: Call) -> int:
 
 
 def _infinite(positive: bool, negative: bool) -> Handler:
-    return lambda call: forms.is_inf(call.b, *call.arity(1), positive, negative)
+    def run(call: Call) -> int:
+        (x,) = call.arity(1)
+        return forms.is_inf(call.b, x, positive, negative)
+
+    return run
 
 
 def _next_after(call: Call) -> int:
@@ -112,8 +110,8 @@ def _mulhi_64(call: Call, x: int, y: int) -> int:
 
 
 TABLE: dict[str, Handler] = {
-    **{f"chlo.{name}": _unary(op) for name, op in _UNARY.items()},
-    **{f"chlo.broadcast_{name}": _broadcasting(op) for name, op in _BROADCAST.items()},
+    **{f"chlo.{name}": _unary(name) for name in _UNARY},
+    **{f"chlo.broadcast_{name}": _broadcasting(op) for name, op in elementwise.BINARY.items()},
     "chlo.broadcast_compare": _broadcast_compare,
     "chlo.broadcast_select": _broadcast_select,
     "chlo.square": _square,

@@ -33,16 +33,18 @@ def _algorithm(call: Call) -> str | None:
         return "highest"
     if names == {"bf16"} and isinstance(count, int):
         return "default" if count == 1 else "high" if count <= 3 else "highest"
-    if names == {"tf32"} and isinstance(count, int):  # 11 bits of a product's factors, of which two bf16 hold 16
-        return "high" if count == 1 else "highest"
-    call.refuse(f"asks for a product in {', '.join(sorted(names)) or 'an unknown type'}", "ask for bf16 or f32 products", "E1105")
+    if names != {"tf32"} or not isinstance(count, int):
+        said = f"asks for a product in {', '.join(sorted(names)) or 'an unknown type'}"
+        call.refuse(said, "ask for bf16 or f32 products", "E1105")
+    return "high" if count == 1 else "highest"  # tf32 has 11 bits of a factor, of which two bf16 hold 16
 
 
 def _dot_general(call: Call) -> int:
     x, y = call.arity(2)
     lb, rb, lc, rc = _dot_dims(call)
     chosen = _algorithm(call) or precision(call)
-    _check_axes(call, (lb, lc), 0), _check_axes(call, (rb, rc), 1)
+    _check_axes(call, (lb, lc), 0)
+    _check_axes(call, (rb, rc), 1)
     return forms.dot_general(call.b, x, y, lb, rb, lc, rc, call.gives_one.dtype, chosen)
 
 
@@ -107,7 +109,12 @@ def _convolved(call: Call, pads: list[tuple[int, int]] | None) -> int:
     x_dims, w_dims, out_dims = (_dims(call, names, ends) for names, ends in
                                 ((axes.operand, "bf"), (axes.kernel, "oi"), (axes.result, "bf")))  # fmt: skip
     n = len(x_dims.spatial)
-    if len(w_dims.spatial) != n or len(out_dims.spatial) != n or call.type(0).rank != n + 2 or call.type(1).rank != n + 2:
+    if (
+        len(w_dims.spatial) != n
+        or len(out_dims.spatial) != n
+        or call.type(0).rank != n + 2
+        or call.type(1).rank != n + 2
+    ):
         call.refuse(f"has dimension numbers that do not fit {call.type(0)} and {call.type(1)}")
 
     def ints(name: str, short: str, default: int) -> tuple[int, ...]:
@@ -125,8 +132,9 @@ def _convolved(call: Call, pads: list[tuple[int, int]] | None) -> int:
         pads = _pair_rows(call, window["pad"]) if "pad" in window else [(0, 0)] * n
     if len(pads) != n:
         call.refuse(f"has {len(pads)} pads for {n} spatial axes")
+    (x, w), reverse = call.args[:2], tuple(map(bool, reversal))
     return forms.conv_general(
-        call.b, call.args[0], call.args[1], strides, pads, lhs, rhs, tuple(map(bool, reversal)), x_dims, w_dims, out_dims,
+        call.b, x, w, strides, pads, lhs, rhs, reverse, x_dims, w_dims, out_dims,
         call.int("feature_group_count", default=1), call.int("batch_group_count", default=1), call.gives_one.dtype,
         precision(call),
     )  # fmt: skip

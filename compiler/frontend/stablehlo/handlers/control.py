@@ -45,7 +45,7 @@ def _case(call: Call) -> Sequence[int]:
 
 
 def _scan(call: Call) -> Sequence[int]:
-    """chlo.scan: the region takes one element of each input along `dimension` and the carries, and gives outputs and carries."""
+    """chlo.scan: its region takes an element of each input along `dimension` and the carries, and gives the like."""
     b, n = call.b, _inputs(call)
     xs, inits, axis = call.args[:n], call.args[n:], call.int("dimension")
     if any(not 0 <= axis < b.types[x].rank or b.types[x].shape[axis] != call.type().shape[axis] for x in xs):
@@ -99,10 +99,11 @@ def _inlined(call: Call, name: object) -> Sequence[int]:
 
 def _custom_call(call: Call) -> Sequence[int]:
     name = call.word("call_target_name")
-    if name in _IDENTITIES and len(call.args) == 1:
-        call.scope.session.notes[_IDENTITIES[name]] = None
-        return call.args
-    call.refuse(f"@{name or '?'} is code of another runtime", "export the model without it, e.g. for JAX's CPU platform", "E1105")
+    if name not in _IDENTITIES or len(call.args) != 1:
+        help = "export the model without it, e.g. for JAX's CPU platform"
+        call.refuse(f"@{name or '?'} is code of another runtime", help, "E1105")
+    call.scope.session.notes[_IDENTITIES[name]] = None
+    return call.args
 
 
 def _refused(why: str, help: str) -> Handler:
@@ -126,7 +127,7 @@ TABLE: dict[str, Handler] = {
     "func.call": _call,
     "stablehlo.composite": _composite,
     "stablehlo.custom_call": _custom_call,
-    "stablehlo.rng": _refused("makes numbers by no stated algorithm", "use rng_bit_generator, or make the numbers an input"),
+    "stablehlo.rng": _refused("makes numbers by no stated algorithm", "use rng_bit_generator, or an input"),
     **{f"stablehlo.{name}": _refused("speaks to other devices", _COLLECTIVE) for name in _COLLECTIVES},
     **{f"stablehlo.{name}": _refused("has side effects", "export the pure part of the model") for name in _EFFECTS},
     **{f"stablehlo.{name}": _refused("works on quantised types, which are out of scope", "export integer operations")

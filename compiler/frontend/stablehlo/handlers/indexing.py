@@ -12,7 +12,13 @@ from ..call import Call, Handler
 from ..syntax import Value
 from .movement import known_ints
 
-_GATHER = ("offset_dims", "collapsed_slice_dims", "operand_batching_dims", "start_indices_batching_dims", "start_index_map")
+_GATHER = (
+    "offset_dims",
+    "collapsed_slice_dims",
+    "operand_batching_dims",
+    "start_indices_batching_dims",
+    "start_index_map",
+)
 _SCATTER = ("update_window_dims", "inserted_window_dims", "input_batching_dims", "scatter_indices_batching_dims",
             "scatter_dims_to_operand_dims")  # fmt: skip
 _OPS = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "and": "and", "or": "or"}
@@ -60,7 +66,7 @@ def _dynamic_gather(call: Call) -> int:
 def _gathered(call: Call, x: int, starts: int, sizes: tuple[int, ...]) -> int:
     found = call.fields("dimension_numbers")
     dims, vector_dim = _dims(call, found, _GATHER), _vector_dim(call, found)
-    made = call.b.one("gather", x, starts, **dims, index_vector_dim=vector_dim, slice_sizes=sizes)
+    (made,) = call.b.add("gather", (x, starts), {**dims, "index_vector_dim": vector_dim, "slice_sizes": sizes})
     taken = _taken(call, x, starts, dims, vector_dim, sizes)
     return made if taken is None else taken
 
@@ -97,10 +103,11 @@ def _scatter(call: Call) -> Sequence[int]:
     kinds = [_kind(region, i, n) for i in range(n)]
     if None in kinds:
         return _scatter_region(call, xs, index, updates, region, dims, vector_dim)
-    return [
-        x if kind == "keep" else call.b.one("scatter", x, index, u, **dims, index_vector_dim=vector_dim, op=kind)
-        for x, u, kind in zip(xs, updates, kinds, strict=True)
-    ]  # fmt: skip
+    made: list[int] = []
+    for x, u, kind in zip(xs, updates, kinds, strict=True):
+        attrs = {**dims, "index_vector_dim": vector_dim, "op": kind}
+        made.append(x if kind == "keep" else call.b.add("scatter", (x, index, u), attrs)[0])
+    return made
 
 
 def _kind(region: Graph, i: int, n: int) -> str | None:
@@ -138,13 +145,19 @@ def _scatter_region(
     kept = inner.types[news[0]].rank
     sizes = iter(inner.types[news[0]].shape)
     shape = tuple(1 if a in gone else next(sizes) for a in range(b.types[xs[0]].rank))
-    read = {"offset_dims": tuple(range(kept)), "collapsed_slice_dims": gone, "operand_batching_dims": (),
-            "start_indices_batching_dims": (), "start_index_map": axes, "index_vector_dim": 0, "slice_sizes": shape}  # fmt: skip
-    write = {"update_window_dims": tuple(range(kept)), "inserted_window_dims": gone, "input_batching_dims": (),
-             "scatter_indices_batching_dims": (), "scatter_dims_to_operand_dims": axes, "index_vector_dim": 0, "op": "set"}  # fmt: skip
-    old = [inner.one("gather", x, at, **read) for x in given]
+    none: tuple[int, ...] = ()
+    read = {
+        "offset_dims": tuple(range(kept)), "collapsed_slice_dims": gone, "operand_batching_dims": none,
+        "start_indices_batching_dims": none, "start_index_map": axes, "index_vector_dim": 0, "slice_sizes": shape,
+    }  # fmt: skip
+    write = {
+        "update_window_dims": tuple(range(kept)), "inserted_window_dims": gone, "input_batching_dims": none,
+        "scatter_indices_batching_dims": none, "scatter_dims_to_operand_dims": axes, "index_vector_dim": 0, "op": "set",
+    }  # fmt: skip
+    old = [inner.add("gather", (x, at), read)[0] for x in given]
     made = inner.inline(forms.lift(region, inner.types[news[0]].shape), (*old, *news))
-    body = inner.finish([inner.one("scatter", x, at, m, **write) for x, m in zip(given, made, strict=True)])
+    put = [inner.add("scatter", (x, at, m), write)[0] for x, m in zip(given, made, strict=True)]
+    body = inner.finish(put)
     attrs = {"n": count, "carry": len(xs), "xs": 1 + len(parts)}
     return b.add("loop", (*xs, rows, *parts), attrs, regions=(body,))
 
@@ -158,7 +171,11 @@ def _vectors(call: Call, index: int, dims: dict[str, tuple[int, ...]], vector_di
     axes, batching = dims["scatter_dims_to_operand_dims"], dims["input_batching_dims"]
     if not 0 <= vector_dim <= t.rank:
         call.refuse(f"has index_vector_dim {vector_dim} for {t}")
-    wide = forms.unsqueeze(b, index, (t.rank,)) if vector_dim == t.rank else forms.moveaxis(b, index, vector_dim, t.rank - 1)
+    wide = (
+        forms.unsqueeze(b, index, (t.rank,))
+        if vector_dim == t.rank
+        else forms.moveaxis(b, index, vector_dim, t.rank - 1)
+    )
     batch = b.types[wide].shape[:-1]
     columns = [wide]
     for axis in dims["scatter_indices_batching_dims"]:

@@ -38,7 +38,7 @@ def _triangular_solve(call: Call) -> int:
 
 
 def _forward(b: Builder, a: int, y: int, unit: bool) -> int:
-    """x of a x = y for a lower triangular a: row i of x is (row i of y less a's row before i times x) / a's diagonal."""
+    """x of a x = y for a lower triangular a: its row i is (y's row i less a's row before i times x) / a's diagonal."""
     t, u = b.types[a], b.types[y]
     batch, n, m = t.shape[:-2], int(t.shape[-1]), int(u.shape[-1])
     count = prod(map(int, batch))
@@ -47,7 +47,10 @@ def _forward(b: Builder, a: int, y: int, unit: bool) -> int:
     inner = Builder("row", b.loc)
     i = inner.input("i", TensorType(I32, ()))
     x = inner.input("x", TensorType(u.dtype, (count, n, m)))
-    row, right = inner.input("row", TensorType(t.dtype, (count, n))), inner.input("right", TensorType(u.dtype, (count, m)))
+    row, right = (
+        inner.input("row", TensorType(t.dtype, (count, n))),
+        inner.input("right", TensorType(u.dtype, (count, m))),
+    )
     place = inner.one("iota", axis=1, dtype=I32, shape=(count, n))
     at = forms.broadcast_to(inner, i, (count, n))
     zero = inner.full(0, t.dtype, (count, n))
@@ -57,7 +60,9 @@ def _forward(b: Builder, a: int, y: int, unit: bool) -> int:
     if not unit:
         own = inner.one("reduce_sum", inner.one("select", inner.one("eq", place, at), row, zero), axes=(1,))
         rest = inner.one("div", rest, inner.one("broadcast", own, shape=(count, m), dims=(0,)))
-    whole = inner.one("eq", inner.one("iota", axis=1, dtype=I32, shape=(count, n, m)), forms.broadcast_to(inner, i, (count, n, m)))
+    whole = inner.one(
+        "eq", inner.one("iota", axis=1, dtype=I32, shape=(count, n, m)), forms.broadcast_to(inner, i, (count, n, m))
+    )
     spread = inner.one("broadcast", rest, shape=(count, n, m), dims=(0, 2))
     body = inner.finish([inner.one("select", whole, spread, x)])
     start = b.full(0, u.dtype, (count, n, m))
@@ -84,7 +89,9 @@ def _cholesky(call: Call) -> int:
     column = inner.input("column", TensorType(t.dtype, (count, n)))
     made = _column(inner, j, done, column)
     wide = inner.one("broadcast", made, shape=(count, n, n), dims=(0, 1))
-    here = inner.one("eq", inner.one("iota", axis=2, dtype=I32, shape=(count, n, n)), forms.broadcast_to(inner, j, (count, n, n)))
+    here = inner.one(
+        "eq", inner.one("iota", axis=2, dtype=I32, shape=(count, n, n)), forms.broadcast_to(inner, j, (count, n, n))
+    )
     body = inner.finish([inner.one("select", here, wide, done)])
     (out,) = b.add("loop", (b.full(0, t.dtype, (count, n, n)), columns), {"n": n, "carry": 1, "xs": 1}, regions=(body,))
     return forms.reshape(b, out if lower else forms.transpose(b, out, (0, 2, 1)), t.shape)
@@ -121,7 +128,9 @@ def _normalised(call: Call, x: int, scale: int, offset: int, mean: int, variance
     def wide(v: int) -> int:
         return b.one("broadcast", v, shape=b.types[x].shape, dims=(axis,))
 
-    root = b.one("sqrt", b.one("add", variance, b.full(_epsilon(call), b.types[variance].dtype, b.types[variance].shape)))
+    root = b.one(
+        "sqrt", b.one("add", variance, b.full(_epsilon(call), b.types[variance].dtype, b.types[variance].shape))
+    )
     normal = b.one("div", b.one("sub", x, wide(mean)), wide(root))
     return b.one("add", b.one("mul", normal, wide(scale)), wide(offset))
 

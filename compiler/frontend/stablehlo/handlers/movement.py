@@ -30,7 +30,11 @@ def literal(call: Call, array: NDArray, to: TensorType) -> int:
 def _constant(call: Call) -> int:
     found, to = call.value("value"), call.gives_one
     if not isinstance(found, Dense):
-        call.refuse("has no dense literal; resources and sparse literals are out of scope", "print large literals in full", "E1105")
+        call.refuse(
+            "has no dense literal; resources and sparse literals are out of scope",
+            "print large literals in full",
+            "E1105",
+        )
     array = dense_array(call, found, to)
     weight = call.scope.weight(call.op, array, to)
     return literal(call, array, to) if weight is None else weight
@@ -46,7 +50,7 @@ def _broadcast_in_dim(call: Call) -> int:
     dims = call.ints("broadcast_dimensions", "dims")
     value = call.scope.node(x)
     if value is not None and value.op == "full" and not value.type.rank:
-        return call.b.one("full", **{**dict(value.attrs), "shape": to.shape})
+        return call.b.add("full", (), {**dict(value.attrs), "shape": to.shape})[0]
     order = sorted(range(len(dims)), key=lambda i: dims[i])
     if len(dims) != call.type().rank:
         call.refuse(f"has dims {list(dims)} for {call.type()}")

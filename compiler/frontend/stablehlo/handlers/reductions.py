@@ -137,7 +137,9 @@ def _select_and_scatter(call: Call) -> int:
     scatter = call.region((element, element), (element,), 1)
     test, inputs = select.producers[select.outputs[0]], tuple(n.out for n in select.inputs)
     if test.op not in ("ge", "gt", "le", "lt") or test.args != inputs:
-        call.refuse("selects by something else than a comparison of the two elements", "compare with GE, GT, LE or LT", "E1105")
+        call.refuse(
+            "selects by something else than a comparison of the two elements", "compare with GE, GT, LE or LT", "E1105"
+        )
     kind = forms.region_kind(scatter)
     if kind != "sum" and not (kind == "or" and element.dtype == BOOL):
         call.refuse("combines by something else than addition", "add what is scattered", "E1105")
@@ -145,9 +147,8 @@ def _select_and_scatter(call: Call) -> int:
         return forms.select_and_scatter(call.b, x, source, init, windows, test.op)
     # Whether anything true was scattered: how many were.
     wide = DTYPES["i32"]
-    counts = forms.select_and_scatter(
-        call.b, *(forms.convert(call.b, v, wide) for v in (x, source)), None, windows, test.op
-    )  # fmt: skip
+    x, source = (forms.convert(call.b, v, wide) for v in (x, source))
+    counts = forms.select_and_scatter(call.b, x, source, None, windows, test.op)
     return forms.combined(call.b, call.b.one("ne", counts, forms.scalar(call.b, 0, counts)), "or", init)
 
 

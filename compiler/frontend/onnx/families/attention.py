@@ -1,1 +1,0 @@
-"""Operators of transformers that ONNX defines by functions, where a direct form is shorter."""
