@@ -201,7 +201,9 @@ def run(
 @click.argument("model")
 @click.option("--dim", "dims", multiple=True, type=Pair(whole=True), help="Fix a symbolic dim, as in batch=1.")
 @click.option("--bind", "binds", multiple=True, type=Pair(), metavar="NAME=FILE", help="Fix an input to a value.")
-@click.option("--ignore-stated", is_flag=True, help="Do not refuse shapes that differ from those that the model states.")
+@click.option(
+    "--ignore-stated", is_flag=True, help="Do not refuse shapes that differ from those that the model states."
+)
 @click.option("-o", "out", metavar="DIR", help="The folder to write to  [default: the model's name]")
 @_json_flags
 def import_(

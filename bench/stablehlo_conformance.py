@@ -18,11 +18,15 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-import tdslc
+from tdslc.compiler.build import driver
+from tdslc.compiler.build.api import Build
+from tdslc.compiler.build.options import BuildOptions
+from tdslc.compiler.build.search import Searcher
 from tdslc.compiler.frontend.stablehlo import import_module, read_module
 from tdslc.compiler.frontend.stablehlo.literals import decode
 from tdslc.compiler.frontend.stablehlo.syntax import Argument, Block, Dense, Function, Module, Operation
@@ -61,6 +65,14 @@ class Case:
     family: str
     name: str
     text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where cases are compiled to, and the one worker for all searches: to start one takes longer than most builds."""
+
+    spec: str
+    searcher: Searcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +219,7 @@ def _alarm(*_: object) -> None:
     raise Slow
 
 
-def run(case: Case, target: str | None) -> Outcome:
+def run(case: Case, target: Target | None) -> Outcome:
     """The outcome of one case, in the evaluator or compiled for `target`."""
     why = out_of_scope(case)
     if why:
@@ -226,7 +238,7 @@ def run(case: Case, target: str | None) -> Outcome:
         signal.alarm(0)
 
 
-def _run(case: Case, target: str | None) -> Outcome:
+def _run(case: Case, target: Target | None) -> Outcome:
     module = read_module(SourceFile(f"{case.name}.mlir", case.text))
     if not any(CHECK.search(_title(o)) for f in module.functions.values() if f.body for o in f.body.operations):
         return Outcome("out of scope", "nothing is checked")
@@ -267,10 +279,10 @@ def _given(split_module: Module, module: Module, given: Mapping[str, str]) -> di
     return values
 
 
-def _outputs(graph: Graph, inputs: Mapping[str, NDArray], target: str | None) -> Sequence[NDArray]:
+def _outputs(graph: Graph, inputs: Mapping[str, NDArray], target: Target | None) -> Sequence[NDArray]:
     if target is None:
         return evaluate(graph, inputs)
-    made = tdslc.build(graph, target).run(inputs).outputs
+    made = Build(driver.build(BuildOptions(graph, target.spec), searcher=target.searcher)).run(inputs).outputs
     return [made[name] for name in graph.output_names]
 
 
@@ -411,14 +423,16 @@ def main() -> None:
         write(options.write, sections)
 
 
-def _all_of(cases: Sequence[Case], target: str | None) -> list[tuple[Case, Outcome]]:
+def _all_of(cases: Sequence[Case], spec: str | None) -> list[tuple[Case, Outcome]]:
     rows: list[tuple[Case, Outcome]] = []
     start = time.perf_counter()
-    for case in cases:
-        outcome = run(case, target)
-        rows.append((case, outcome))
-        if outcome.state not in ("passed", "out of scope"):
-            print(f"{case.suite} {case.name}: {outcome.state}: {outcome.why}", file=sys.stderr)
+    with Searcher() if spec else nullcontext() as searcher:
+        target = Target(spec, searcher) if spec and searcher else None
+        for case in cases:
+            outcome = run(case, target)
+            rows.append((case, outcome))
+            if outcome.state not in ("passed", "out of scope"):
+                print(f"{case.suite} {case.name}: {outcome.state}: {outcome.why}", file=sys.stderr)
     print(f"{len(rows)} cases in {time.perf_counter() - start:.0f} s", file=sys.stderr)
     return rows
 

@@ -41,7 +41,7 @@ def import_onnx(
     name = made.graph.name
     files = {f"{name}.tdsl": text.encode()}
     if made.params:
-        files[f"{name}.safetensors"] = safetensors(made.params)
+        files[f"{name}.safetensors"] = safetensors(unstacked(made.graph, made.params))
     written = _write(out or name, files)
     return ImportOutcome(made.graph, sum(a.size for a in made.params.values()), written, made.notes, made.renamed)
 
@@ -60,6 +60,18 @@ def _write(folder: str, files: Mapping[str, bytes]) -> tuple[str, ...]:
         said = f"{folder} cannot be written: {(error.strerror or str(error)).lower()}"
         raise DiagnosticError(Diagnostic("E0702", said)) from None
     return tuple(map(str, paths))
+
+
+def unstacked(graph: Graph, params: Mapping[str, NDArray]) -> dict[str, NDArray]:
+    """The tensors of a weights file: a stacked param is one for each iteration."""
+    found: dict[str, NDArray] = {}
+    for n in graph.params:
+        name = str(n.attr("name"))
+        if not n.attr("stack"):
+            found[name] = params[name]
+            continue
+        found |= {name.replace("{i}", str(i)): row for i, row in enumerate(params[name])}
+    return found
 
 
 def safetensors(arrays: Mapping[str, NDArray]) -> bytes:

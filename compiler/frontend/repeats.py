@@ -22,6 +22,8 @@ _LITERALS = ("full", "constant", "iota")
 _LEAST_TRIPS, _LEAST_NODES = 3, 6
 # Elements of a literal that each trip may have its own of.
 _MOST_LITERAL = 1024
+# Stretches that are looked at closely, the longest first; a shorter one spares little.
+_MOST_TRIED = 12
 # Comparing all periods grows with the square of the nodes.
 _MOST_NODES = 20_000
 
@@ -33,9 +35,35 @@ def roll(graph: Graph, params: Mapping[str, NDArray]) -> tuple[Graph, dict[str, 
     replaced by `{i}`, when they are numbered from 0; else it gets a new name.
     """
     arrays = dict(params)
+    graph = _weights_late(graph)
     while (found := _best(graph)) is not None:
         graph, arrays = _rolled(graph, arrays, found)
     return graph, arrays
+
+
+def _weights_late(graph: Graph) -> Graph:
+    """`graph` with what is made from weights alone just before it is first read, as each block then has its own."""
+    fixed: set[int] = set()
+    for n in graph.nodes:
+        if n.op != "input" and all(a in fixed for a in n.args):
+            fixed.update(n.outs)
+    makers = graph.producers
+    order: list[Node] = []
+    done: set[int] = set()
+    waiting = [n for n in graph.nodes if n.outs[0] not in fixed]
+    for n in (*waiting, *(makers[v] for v in graph.outputs)):
+        stack = [n]
+        while stack:
+            m = stack[-1]
+            before = [makers[a] for a in m.args if a in fixed and a not in done]
+            if before:
+                stack.append(before[0])
+                continue
+            stack.pop()
+            if m.outs[0] not in done:
+                done.update(m.outs)
+                order.append(m)
+    return Graph(graph.name, tuple(order), graph.outputs, graph.output_names)
 
 
 # ---- finding -------------------------------------------------------------------------------------
@@ -92,10 +120,15 @@ def _best(graph: Graph) -> _Run | None:
     view = _View(graph)
     if not 2 * _LEAST_NODES <= len(view.steps) <= _MOST_NODES:
         return None
+    heavy = np.cumsum([0, *map(_contracts, view.steps)])
+    if not heavy[-1]:
+        return None
     numbers: dict[object, int] = {}
     codes = np.array([numbers.setdefault(view.code(n), len(numbers)) for n in view.steps])
-    for saved, period, start, length in _candidates(codes):
-        run = _fitting(view, period, start, length, saved)
+    # A block that holds a contraction holds one wherever it begins: blocks are equal.
+    tried = [c for c in _candidates(codes) if heavy[c[2] + c[1]] > heavy[c[2]]]
+    for _, period, start, length in tried[:_MOST_TRIED]:
+        run = _fitting(view, period, start, length)
         if run is not None:
             return run
     return None
@@ -116,25 +149,26 @@ def _candidates(codes: NDArray) -> list[tuple[int, int, int, int]]:
     return sorted(found, key=lambda c: (-c[0], c[1], c[2]))
 
 
-def _fitting(view: _View, period: int, start: int, length: int, saved: int) -> _Run | None:
-    """The run of this stretch whose blocks begin where they hand on the fewest values."""
+def _fitting(view: _View, period: int, start: int, length: int) -> _Run | None:
+    """The run of this stretch whose blocks begin where they hand on the fewest values.
+
+    The first or last block may stand outside: others may read what it makes.
+    """
     best: _Run | None = None
-    for shift in range(period):
-        trips = (length - shift) // period
-        if trips < _LEAST_TRIPS:
-            break
-        run = _bound(view, _Run(start + shift, period, trips))
-        if run is not None and (best is None or (-run.trips, len(run.carried)) < (-best.trips, len(best.carried))):
-            best = run
+    for shift in range(2 * period):
+        most = (length - shift) // period
+        for trips in (most, most - 1):
+            if trips < _LEAST_TRIPS or (best is not None and trips < best.trips):
+                break
+            run = _bound(view, _Run(start + shift, period, trips))
+            if run is not None and (best is None or (-run.trips, len(run.carried)) < (-best.trips, len(best.carried))):
+                best = run
     return best
 
 
 def _bound(view: _View, run: _Run) -> _Run | None:
     """`run` with its operands bound, or None when the blocks do not stand to each other as trips of a loop do."""
     first, period = run.start, run.period
-    block = view.steps[first : first + period]
-    if not any(_contracts(n) for n in block):
-        return None
     for q in range(period):
         trips = [view.steps[first + r * period + q] for r in range(run.trips)]
         for operands in zip(*(n.args for n in trips), strict=True):
@@ -268,10 +302,11 @@ def _stacks(view: _View, run: _Run, arrays: dict[str, NDArray]) -> dict[int, tup
 
 
 def _pattern(names: Sequence[str]) -> str | None:
-    """`a.{i}.w` for a.0.w, a.1.w, …; None for names that are numbered otherwise."""
+    """`a.{i}.w` for a.0.w, a.1.w, …; None for names that are numbered otherwise, or in their last part."""
     for match in re.finditer(r"(?<!\d)0(?!\d)", names[0]):
         pattern = f"{names[0][: match.start()]}{{i}}{names[0][match.end() :]}"
-        if [pattern.replace("{i}", str(i)) for i in range(len(names))] == list(names):
+        in_scope = "{i}" not in pattern.rpartition(".")[2]
+        if in_scope and [pattern.replace("{i}", str(i)) for i in range(len(names))] == list(names):
             return pattern
     return None
 

@@ -45,7 +45,7 @@ def _refuse(graph: Graph) -> None:
         g = stack.pop()
         for n in g.nodes:
             stack += n.regions
-            why = _unwritable(n)
+            why = _unwritable(n, g)
             if why:
                 found.setdefault(why, []).append(n.loc.rpartition(":")[0] or n.op)
     if not found:
@@ -59,14 +59,32 @@ def _fault(name: str, why: str, places: Sequence[str]) -> Diagnostic:
     return Diagnostic("E1105", f"{name} cannot be written as .tdsl: {why}", notes=notes, help=help)
 
 
-def _unwritable(n: Node) -> str:
+def _unwritable(n: Node, graph: Graph) -> str:
     if n.op in ("while", "cond"):
         return f"the language has no `{n.op}` on values that are known at run time only"
-    if n.op == "param" and (n.attr("stack") or dotted(str(n.attr("name"))) != n.attr("name")):
+    if n.op == "param" and not _has_words(n, graph):
         return f"the parameter `{n.attr('name')}` has no such name in the language"
     if n.op == "constant" and n.type.size > _MOST_LITERAL:
         return f"a literal {n.type} has more than {_MOST_LITERAL} elements"
     return ""
+
+
+def _has_words(n: Node, graph: Graph) -> bool:
+    """Whether a param can be declared: by a dotted name, its `{i}` in a scope, and then only as rows of loops."""
+    name = str(n.attr("name"))
+    if not n.attr("stack"):
+        return dotted(name) == name
+    plain = name.replace("{i}", "0")
+    scoped = name.count("{i}") == 1 and "{i}" not in name.rpartition(".")[2]
+    return scoped and dotted(plain) == plain and all(_reads_rows(user, n.out) for user in graph.users[n.out])
+
+
+def _reads_rows(node: Node, value: int) -> bool:
+    """Whether `node` is a loop that hands each trip its row of `value`, and reads it in no other way."""
+    if node.op != "loop":
+        return False
+    _, carry, xs = loop_counts(dict(node.attrs))
+    return value not in (*node.args[:carry], *node.args[carry + xs :])
 
 
 class _Writer:
@@ -123,9 +141,7 @@ class _Writer:
         """Statements of a graph; `results` are statements that end it in the place of `return`."""
         inlined = _Inlined(graph, names)
         for n in graph.nodes:
-            if n.op == "input":
-                continue
-            if inlined.takes(n):
+            if n.op == "input" or inlined.takes(n) or (n.op == "param" and n.attr("stack")):
                 continue
             if n.op == "loop":
                 self.loop(n, inlined, indent)
@@ -150,11 +166,12 @@ class _Writer:
         self.lines.append(f"{indent}{name} = {text}")
         return name
 
-    def param(self, n: Node) -> str:
-        """`param_weight([64, 3], f32) as "layers.0"`."""
-        scope, _, last = str(n.attr("name")).rpartition(".")
+    def param(self, n: Node, index: str = "") -> str:
+        """`param_weight([64, 3], f32) as "layers.0"`; a row of a stacked one as "layers.{index}"."""
+        scope, _, last = str(n.attr("name")).replace("{i}", f"{{{index}}}").rpartition(".")
         self.declared[last] = None
-        call = f"{_declarer(last)}({_list(n.type.shape)}, {n.type.dtype})"
+        shape = n.type.shape[1:] if index else n.type.shape
+        call = f"{_declarer(last)}({_list(shape)}, {n.type.dtype})"
         return f"{call} as {json.dumps(scope)}" if scope else call
 
     def loop(self, n: Node, inlined: _Inlined, indent: str) -> None:
@@ -167,15 +184,22 @@ class _Writer:
         for name, a in zip(carried, n.args, strict=False):
             self.lines.append(f"{indent}{name} = {inlined.tensor(a)}")
         names = {inside[0]: index, **dict(zip(inside[1:], carried, strict=False))}
-        for v, a in zip(inside[1 + carry :], n.args[carry:], strict=True):
-            names[v] = inlined.named(a)
-            if inside.index(v) < 1 + carry + xs:
+        declared: list[str] = []
+        for k, (v, a) in enumerate(zip(inside[1 + carry :], n.args[carry:], strict=True)):
+            source = inlined.graph.producers[a]
+            if source.op == "param" and source.attr("stack"):
+                names[v] = self.fresh(str(source.attr("name")).rpartition(".")[2])
+                declared.append(f"{indent}    {names[v]} = {self.param(source, index)}")
+            elif k < xs:
                 names[v] = f"{self.row_source(inlined.named(a), indent)}[{index}]"
+            else:
+                names[v] = inlined.named(a)
         stacked = [self.fresh(f"ys_{index}") for _ in n.outs[carry:]]
         head = f"{', '.join(stacked)} = " if stacked else ""
         self.lines.append(f"{indent}{head}repeat {index} in range({trips}):")
         inner = indent + "    "
         at = len(self.lines)
+        self.lines += declared
         self.body(region, names, inner, ())
         inside_names = _Inlined(region, names)
         after = [inside_names.tensor(v) for v in region.outputs]

@@ -312,7 +312,7 @@ def _range(leaf: Leaf, value: float) -> str:
     kind = _ONE[leaf.kind]
     if leaf.bounds is None and not 0 < value < math.inf:
         return f"{kind} greater than 0"
-    bounds = leaf.bounds or _BOUNDS
+    bounds = leaf.bounds or (Bounds(1) if leaf.kind is int else _BOUNDS)
     if math.isinf(bounds.high) and value < bounds.low:
         return f"{kind} of at least {bounds.low:g}"
     return f"{kind} from {bounds.low:g} to {min(bounds.high, _BOUNDS.high):g}"

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
 from ..graph import LEAVES, Graph, Node
+from ..graph.ops.contract import logical_weights
 from ..graph.ops.control import loop_counts
+from ..graph.ops.movement import ints
 from .least_cut import Network, least_cut
 
 CONSTANTS = LEAVES - {"input", "param"}
@@ -79,7 +83,7 @@ def _add_known(net: Network, graph: Graph, where: str, given: _Made, constants: 
                 net.sizes[where, v] = graph.types[v].nbytes * often[v]
     for v, changes in often.items():
         whole = graph.types[v].nbytes
-        touched = sum(_direct_bytes(n, v, whole) for n in graph.users[v] if not loaded.issuperset(n.outs))
+        touched = sum(_direct_bytes(graph, n, v) for n in graph.users[v] if not loaded.issuperset(n.outs))
         once = whole if v in graph.outputs else min(whole, touched * (trips // changes))
         net.read[where, v] = once * changes
     for n in graph.nodes:
@@ -87,11 +91,11 @@ def _add_known(net: Network, graph: Graph, where: str, given: _Made, constants: 
             _add_body(net, n, where, often, loaded, trips)
 
 
-def _direct_bytes(user: Node, v: int, whole: int) -> int:
+def _direct_bytes(graph: Graph, user: Node, v: int) -> int:
     """Bytes of `v` that one node touches itself: of what a loop captures, its body tells."""
     if user.op == "loop":
-        return whole if v in user.args[: loop_counts(dict(user.attrs))[1]] else 0
-    return touched_bytes(user, v, whole)
+        return graph.types[v].nbytes if v in user.args[: loop_counts(dict(user.attrs))[1]] else 0
+    return _touched_bytes(graph, user, v)
 
 
 def _add_body(
@@ -115,17 +119,35 @@ def _used_bytes(graph: Graph, leaf: Node) -> int:
 
 def _limited(graph: Graph, v: int, users: Iterable[Node], returned: bool) -> int:
     """Bytes of `v` that `users` can touch."""
-    whole, touched = graph.types[v].nbytes, 0
-    for n in users:
-        touched += touched_bytes(n, v, graph.types[v].nbytes)
+    whole, touched = graph.types[v].nbytes, sum(_touched_bytes(graph, n, v) for n in users)
     return whole if returned else min(whole, touched)
 
 
-def touched_bytes(user: Node, v: int, whole: int) -> int:
-    """Bytes of `v`, `whole` in all, that one node can touch: its result's for a slice or a row gather."""
-    if user.op == "slice" or (user.op == "take" and user.args[0] == v and user.args[1] != v):
+def _touched_bytes(graph: Graph, user: Node, v: int) -> int:
+    """Bytes of `v` that one node can touch: its result's for a slice or a row gather, what lies in windows of it."""
+    whole, lone = graph.types[v].nbytes, user.args[0] == v and user.args.count(v) == 1
+    if user.op == "slice" or (user.op == "take" and lone):
         return min(whole, user.type.nbytes)
-    return whole
+    return _windowed_bytes(graph, user, whole) if user.op in ("conv", "reduce_window") and lone else whole
+
+
+def _windowed_bytes(graph: Graph, user: Node, whole: int) -> int:
+    """Bytes of the operand of a convolution or pooling that lie in some window: strides may pass over the rest."""
+    sizes = [int(d) for d in graph.types[user.args[0]].shape[2:]]
+    attrs = dict(user.attrs)
+    if user.op == "conv":
+        window = logical_weights(graph.types[user.args[1]].shape, attrs)[2:]
+    else:
+        window = ints(attrs["window"])
+    out = user.type.shape[2:]
+    rest = (ints(attrs["strides"]), ints(attrs["dilations"]), ints(attrs["low"]))
+    for size, made, taps, stride, dilation, low in zip(sizes, out, window, *rest, strict=True):
+        inside = np.zeros(size, np.bool_)
+        for tap in range(int(taps)):
+            at = np.arange(int(made)) * stride + tap * dilation - low
+            inside[at[(at >= 0) & (at < size)]] = True
+        whole = whole * int(inside.sum()) // size if size else 0
+    return whole if user.type.size else 0
 
 
 def executions(graph: Graph, times: int = 1, given: Iterable[int] = ()) -> list[tuple[Graph, Node, int]]:

@@ -25,7 +25,9 @@ CODES: dict[str, Code] = {
     "E0005": Code("A source text is larger than 16 MiB.", "Split it; large constants belong in a weights file."),
     "E0006": Code("A bracket is never closed, or closes nothing.", "Close it, or take it out."),
     "E0007": Code("A line is indented as no block is.", "Indent every line of a block with the same blanks."),
-    "E0008": Code("A character or string that the language does not have.", "Close the string, or write what is meant."),
+    "E0008": Code(
+        "A character or string that the language does not have.", "Close the string, or write what is meant."
+    ),
     "E0009": Code("A statement is malformed.", "Mend what the message names; docs/language.md has the grammar."),
     "E0010": Code("An expression, block or call is nested too deeply.", "Give its parts names, one statement each."),
     # E01xx: names and types in the model language
@@ -33,7 +35,9 @@ CODES: dict[str, Code] = {
     "E0102": Code("A name is defined twice, or cannot be defined there.", "Choose another name."),
     "E0103": Code("A module cannot be found.", "It lies beside the importing file or in the standard library."),
     "E0104": Code("Files import each other in a circle.", "Move what both need into a third file."),
-    "E0105": Code("A file holds no model, or not the one named.", "Write `model name(...) -> ...:`, or name one of several."),
+    "E0105": Code(
+        "A file holds no model, or not the one named.", "Write `model name(...) -> ...:`, or name one of several."
+    ),
     "E0106": Code("A call has too few, too many or unknown arguments.", "The help line shows the signature."),
     "E0107": Code("A value is of a kind that cannot stand there.", "Give what the message asks for."),
     "E0108": Code("Shapes do not fit each other.", "Reshape, transpose or broadcast one of them."),
@@ -43,8 +47,12 @@ CODES: dict[str, Code] = {
     "E0112": Code("A fn calls itself, or calls are nested too deeply.", "Use `for` or `repeat`."),
     "E0113": Code("Two parameters have one full name.", 'Scope them with `as "name"`, or mark both `shared`.'),
     "E0114": Code("A `repeat` is misused.", "Carried names are tensors that keep their type; `yield` comes last."),
-    "E0115": Code("A model is larger than the compiler takes.", "Use `repeat` in the place of `for`, or smaller tensors."),
-    "E0116": Code("A dim is unknown or out of its bounds.", "Choose a value within the bounds that the model declares."),
+    "E0115": Code(
+        "A model is larger than the compiler takes.", "Use `repeat` in the place of `for`, or smaller tensors."
+    ),
+    "E0116": Code(
+        "A dim is unknown or out of its bounds.", "Choose a value within the bounds that the model declares."
+    ),
     "E0117": Code("A dtype is unknown or not among its choices.", "Choose one that the model declares."),
     "E0118": Code("Arithmetic on static values fails.", "Mend the numbers: no division by zero, 64 bits."),
     "E0119": Code("An assertion of a fn does not hold.", "Call it with values that it takes."),
@@ -56,11 +64,15 @@ CODES: dict[str, Code] = {
     # E03xx: rules
     "E0301": Code("A rule is not written as rules are.", "rules/README.md has the syntax, with examples."),
     "E0302": Code("Two rules have one name.", "Rename one: reports and `--no-rule` speak of rules by name."),
-    "E0303": Code("A rule has no class, or an unknown one.", "Write `rule name @exact:`; rules/README.md has the classes."),
+    "E0303": Code(
+        "A rule has no class, or an unknown one.", "Write `rule name @exact:`; rules/README.md has the classes."
+    ),
     "E0304": Code("A rule names an op, function, trait or dtype that does not exist.", "Use one that does."),
     "E0305": Code("A rule uses a name to which its left side gives no value.", "Bind it on the left or by `let`."),
     "E0306": Code("A rule's side is not something that can be matched or built.", "Write ops applied to variables."),
-    "E0307": Code("A rule calls an op with operands or attributes it does not take.", "See the op's row in docs/ops.md."),
+    "E0307": Code(
+        "A rule calls an op with operands or attributes it does not take.", "See the op's row in docs/ops.md."
+    ),
     "E0308": Code("A name in a rule is never used, or is two things at once.", "Drop it, or rename one."),
     "E0309": Code("A rule is wrong: its sides differ on the tensors shown.", "Add a condition or the class suggested."),
     "E0310": Code("A rule never applied to any tensor that was tried.", "Loosen its conditions, or add `test` hints."),
@@ -69,7 +81,9 @@ CODES: dict[str, Code] = {
     # E04xx: fit and capacity
     "E0401": Code("A kernel does not fit a chip.", "Use a chip with more fast memory, or a smaller dim."),
     "E0402": Code("A program does not fit the main memory.", "Use a chip with more memory, a smaller dim or dtype."),
-    "E0410": Code("A chip cannot run an op, even alone.", "Use another chip, a smaller dim, or another form of the op."),
+    "E0410": Code(
+        "A chip cannot run an op, even alone.", "Use another chip, a smaller dim, or another form of the op."
+    ),
     # E05xx: machine files
     "E0501": Code("A machine file is not TOML.", "Mend the line shown; https://toml.io has the syntax."),
     "E0502": Code("A machine file or `--set` names a key the target lacks.", "Use one of the keys listed."),
@@ -86,12 +100,18 @@ CODES: dict[str, Code] = {
     "E0510": Code("A value of a machine file is none of those known.", "Use one of those listed."),
     # E06xx: weights and inputs
     "E0601": Code("A weights file is not safetensors, or is damaged.", "Copy or download it again."),
-    "E0602": Code("A data file is a pickle or of another format.", "Save it as safetensors; pickles run code when read."),
-    "E0603": Code("A weights file lacks tensors.", "Give them the names listed, or change the `as` scopes of the model."),
+    "E0602": Code(
+        "A data file is a pickle or of another format.", "Save it as safetensors; pickles run code when read."
+    ),
+    "E0603": Code(
+        "A weights file lacks tensors.", "Give them the names listed, or change the `as` scopes of the model."
+    ),
     "E0604": Code("A tensor of a weights file does not fit its param.", "Make shapes and kinds of dtype agree."),
     "E0605": Code("Some tensors of a weights file are not used.", "Nothing, if the model is meant to leave them out."),
     "E0606": Code("A model with params was run without weights.", "Give `--weights FILE`, or `--weights random:0`."),
-    "E0607": Code("An `--input` cannot be read or is of no input.", "Write NAME=FILE or NAME=rand:SEED, a name listed."),
+    "E0607": Code(
+        "An `--input` cannot be read or is of no input.", "Write NAME=FILE or NAME=rand:SEED, a name listed."
+    ),
     "E0608": Code("An input has no value.", "Give it with `--input`."),
     "E0609": Code("An input does not fit its type.", "Give a tensor of the shape and dtype named, or set `--dim`."),
     "E0610": Code("A NumPy file cannot be read.", "Save it again with numpy.save or numpy.savez."),
@@ -119,7 +139,9 @@ CODES: dict[str, Code] = {
     "E0903": Code("A program reads bytes that nothing has written.", "Report it; a copy or a store is missing."),
     "E0904": Code("A program leaves its buffers.", "Report it; an address or a shape is wrong."),
     "E0905": Code("A program misuses a matrix unit.", "Report it; pushes, products and pops do not fit each other."),
-    "E0906": Code("A program ends with something left in a unit or under way.", "Report it; a pop or a wait is missing."),
+    "E0906": Code(
+        "A program ends with something left in a unit or under way.", "Report it; a pop or a wait is missing."
+    ),
     "E0907": Code("A program waits for a copy that was never started.", "Report it; a wait is one too many."),
     # E10xx: CSL programs
     "E1001": Code("A CSL text is not written as CSL is.", "docs/csl.md has the syntax."),
@@ -167,7 +189,9 @@ CODES: dict[str, Code] = {
     "E1102": Code("A file is not a model of its format, or is damaged.", "Export, copy or download it again."),
     "E1103": Code("The data of a tensor lies in another file, which cannot be read.", "Put it beside the model."),
     "E1104": Code("The nodes of a graph do not fit together.", "Export the model again; its file was edited or cut."),
-    "E1105": Code("A model uses an operator or data type that tdslc lacks.", "Export it without, or cut the model there."),
+    "E1105": Code(
+        "A model uses an operator or data type that tdslc lacks.", "Export it without, or cut the model there."
+    ),
     "E1106": Code("A node of a model does not fit its operands.", "See the node named; the exporter may be at fault."),
     "E1107": Code("A value must be known when a model is imported and is not.", "Give it with `--bind NAME=FILE.npy`."),
     "E1108": Code("A tensor of a model is too large.", "Use smaller dims."),

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, prod
 
-from ...compiler.graph import DType, Graph, Node
+from ...compiler.graph import DType, Graph, Node, is_composite
 from ...compiler.graph.dtypes import BF16, F32
+from ...compiler.graph.ops.contract import is_depthwise, logical_weights
 from ...compiler.plan.target import KernelCost, Refusal
 from ...compiler.plan.tiling import tile_extent
 from .chip import Chip
@@ -134,6 +135,8 @@ def _held(f: Form, v: int) -> _Held:
 @lru_cache(maxsize=4096)
 def choose(body: Graph, chip: Chip) -> Choice | Refusal:
     """The cheapest grid of those tried that fits in VMEM, or why none does."""
+    if _windows(body) > 1:
+        return Refusal("two_heavy_ops", "a convolution with a window is not cut along its image: one to a kernel")
     f = form(body, feeds(chip))
     total = _totals(f, chip)
     priced = sorted(
@@ -369,6 +372,19 @@ def _fed(f: Form, n: Node) -> DType:
 def _upper_bytes(total: _Totals, tiles: dict[int, int]) -> int:
     """More VMEM than any stages of this body take: every value in all its slots."""
     return (1 + total.levels) * sum(times * value.padded_bytes(tiles) for value, times in total.stored)
+
+
+def _windows(body: Graph) -> int:
+    """Convolutions of `body` that gather more than one tap into a matrix."""
+    found = 0
+    for n in body.nodes:
+        if is_composite(n):
+            found += _windows(n.regions[0])
+        elif n.op == "conv":
+            w, groups = logical_weights(body.types[n.args[1]].shape, dict(n.attrs)), n.attr("groups")
+            assert isinstance(groups, int)
+            found += prod(w[2:]) > 1 and not is_depthwise(w, groups)
+    return found
 
 
 def _fits(f: Form, grid: tuple[Cut, ...], limit: int) -> bool:

@@ -47,6 +47,8 @@ model m(x: f32[8, 64]) -> f32[8, 64]:
         x = tanh(x @ (a * b))
     return x
 """
+# The last column lies in no window.
+PASSED_OVER = "model m(x: f32[2, 5, 33], w: f32[7, 5, 4]) -> f32[2, 7, 15]:\n    return conv(x, w, stride=2)\n"
 MODELS = {
     "identity": IDENTITY,
     "param_out": PARAM_OUT,
@@ -59,6 +61,7 @@ MODELS = {
     "swap": SWAP,
     "nested": NESTED,
     "norm": NORM,
+    "passed_over": PASSED_OVER,
     "fold_in_loop": FOLD_IN_LOOP,
 }
 

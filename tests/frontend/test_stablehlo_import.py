@@ -67,6 +67,58 @@ def test_scans_are_loops_with_rows_and_stacks() -> None:
         assert branch == last, n
 
 
+ROW = """\
+func.func @main(%x: tensor<7x2xf32>) -> (tensor<2xf32>, tensor<4x2xf32>) {{
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %first = stablehlo.constant dense<{first}> : tensor<i32>
+  %step = stablehlo.constant dense<{step}> : tensor<i32>
+  %sum = stablehlo.constant dense<0.0> : tensor<2xf32>
+  %out = stablehlo.constant dense<-1.0> : tensor<4x2xf32>
+  %0:3 = stablehlo.while(%i = %zero, %s = %sum, %o = %out) : tensor<i32>, tensor<2xf32>, tensor<4x2xf32>
+  cond {{
+    %t = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %t : tensor<i1>
+  }} do {{
+    %m = stablehlo.multiply %i, %step : tensor<i32>
+    %j = stablehlo.add %m, %first : tensor<i32>
+    %neg = stablehlo.compare LT, %j, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %seven = stablehlo.constant dense<7> : tensor<i32>
+    %w = stablehlo.add %j, %seven : tensor<i32>
+    %at = stablehlo.select %neg, %w, %j : tensor<i1>, tensor<i32>
+    %r = stablehlo.dynamic_slice %x, %at, %zero, sizes = [1, 2] : (tensor<7x2xf32>, tensor<i32>, tensor<i32>) -> tensor<1x2xf32>
+    %v = stablehlo.reshape %r : (tensor<1x2xf32>) -> tensor<2xf32>
+    %a = stablehlo.add %s, %v : tensor<2xf32>
+    %k = {place}
+    %p = stablehlo.dynamic_update_slice %o, %r, %k, %zero : (tensor<4x2xf32>, tensor<1x2xf32>, tensor<i32>, tensor<i32>) -> tensor<4x2xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %a, %p : tensor<i32>, tensor<2xf32>, tensor<4x2xf32>
+  }}
+  return %0#1, %0#2 : tensor<2xf32>, tensor<4x2xf32>
+}}
+"""
+FORWARD, BACK = "stablehlo.convert %i : tensor<i32>", "stablehlo.subtract %last, %i : tensor<i32>"
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize(
+    ("first", "step", "turned"),
+    [(0, 1, True), (2, 1, True), (3, 1, True), (4, 1, False), (6, -1, True), (3, -1, True), (2, -1, False), (-4, 1, True),
+     (-5, 1, True), (-2, 1, False), (0, 2, False), (0, 0, False), (9, 1, False)],
+)  # fmt: skip
+def test_rows_read_on_a_line_are_stacked_and_others_sliced(first: int, step: int, turned: bool, back: bool) -> None:
+    text = ROW.format(first=first, step=step, place=BACK if back else FORWARD)
+    text = text.replace("  %sum =", "  %last = stablehlo.constant dense<3> : tensor<i32>\n  %sum =")
+    (loop,) = (n for n in import_text(text).graph.nodes if n.op == "loop")
+    assert (loop.attr("xs"), loop.attr("carry")) == (int(turned), 1)
+    x = np.arange(14, dtype=F).reshape(7, 2)
+    rows = [min(max(j + 7 if j < 0 else j, 0), 6) for j in (first + step * i for i in range(4))]
+    total, out = computed(text, x)
+    assert total.tolist() == x[rows].sum(0).tolist()
+    assert out.tolist() == x[rows[::-1] if back else rows].tolist()
+
+
 def test_regions_of_known_shape_become_rows() -> None:
     graph = import_text(REGIONS).graph
     assert {"scatter", "reduce_sum", "argmax", "reduce_window"} <= set(ops(graph)) and "loop" not in ops(graph)
@@ -185,6 +237,19 @@ def test_scan_with_carries_in_reverse() -> None:
     )  # fmt: skip
     rows, last = computed(text, F([[1, 2, 3], [4, 5, 6]]))
     assert rows.tolist() == [[1, 3, 6], [4, 9, 15]] and last.tolist() == [6, 15]
+
+
+def test_ragged_products_take_each_group_of_rows_by_its_own_matrix() -> None:
+    text = body(
+        '%0 = "chlo.ragged_dot"(%x, %w, %n) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], '
+        "rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : "
+        "(tensor<5x3xf32>, tensor<2x3x4xf32>, tensor<2xi32>) -> tensor<5x4xf32>",
+        "return %0 : tensor<5x4xf32>",
+        takes="%x: tensor<5x3xf32>, %w: tensor<2x3x4xf32>, %n: tensor<2xi32>", gives="tensor<5x4xf32>",
+    )  # fmt: skip
+    x, w = np.arange(15, dtype=F).reshape(5, 3), np.arange(24, dtype=F).reshape(2, 3, 4)
+    (got,) = computed(text, x, w, np.int32([2, 2]))
+    assert got.tolist() == np.concatenate([x[:2] @ w[0], x[2:4] @ w[1], np.zeros((1, 4), F)]).tolist()
 
 
 def test_a_composite_is_its_decomposition() -> None:

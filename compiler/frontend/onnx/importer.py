@@ -16,10 +16,25 @@ from typing import Any
 
 import numpy as np
 
-from ...graph import Builder, Dim, Graph, InferError, NDArray, Node, TensorType, evaluate, live, renumber
+from ...graph import (
+    Array,
+    Attr,
+    Builder,
+    Dim,
+    Graph,
+    InferError,
+    NDArray,
+    Node,
+    TensorType,
+    evaluate,
+    live,
+    make_attrs,
+    renumber,
+)
 from ...graph.dtypes import from_numpy
+from ...graph.ops.movement import array_of as array_of_literal
 from ...source import Diagnostic, DiagnosticError, did_you_mean
-from ..names import identifier
+from ..names import dotted, identifier
 from ..repeats import roll
 from . import functions, table
 from .call import Call, Emitter, Params, Refused, Value, known_value
@@ -33,6 +48,8 @@ from .tensors import MAX_ELEMENTS, Unreadable, array_of, dtype_name, dtype_of
 LOWEST_OPSET, HIGHEST_OPSET = 1, 28
 MAX_RANK = 32
 _LOC_NAME = 60
+# Elements of a literal that stays one.
+_FEW_LITERALS = 4096
 
 # Nodes that would make more elements are left for the graph. 16 MiB of f32.
 _FOLD_ELEMENTS = 1 << 22
@@ -134,6 +151,7 @@ class _Import:
         graph = _without_unread_params(live(builder.finish(outputs, names)))
         kept = {str(n.attr("name")) for n in graph.params}
         params = {name: array for name, array in emitter.params.arrays.items() if name in kept}
+        graph, params = _literals_as_params(graph, params)
         made, params = roll(graph, params)
         return Imported(renumber(made), params, tuple(self.session.notes), renamed, signature.fixed, "")
 
@@ -418,6 +436,24 @@ def _check_sizes(nodes: Sequence[Node]) -> None:
             if t.size > MAX_ELEMENTS or t.rank > MAX_RANK:
                 said = f"it makes a tensor {t} of {t.size} elements; a tensor has at most 2^31 - 1, and {MAX_RANK} axes"
                 raise Refused(said, "use smaller dims", "E1108")
+
+
+def _literals_as_params(graph: Graph, params: dict[str, NDArray]) -> tuple[Graph, dict[str, NDArray]]:
+    """Literals of many elements, as matrices that resize images are, as params: no text should hold them."""
+    nodes: list[Node] = []
+    arrays = dict(params)
+    used = {str(n.attr("name")) for n in (*graph.inputs, *graph.params)}
+    for n in graph.nodes:
+        value = n.attr("value") if n.op == "constant" else None
+        if not isinstance(value, Array) or n.type.size <= _FEW_LITERALS:
+            nodes.append(n)
+            continue
+        name = dotted("literal.values", used)
+        used.add(name)
+        arrays[name] = array_of_literal(value)
+        attrs: dict[str, Attr] = {"name": name, "dtype": n.type.dtype, "shape": n.type.shape, "stack": 0}
+        nodes.append(Node("param", (), make_attrs(attrs), n.types, n.outs, (), n.loc))
+    return Graph(graph.name, tuple(nodes), graph.outputs, graph.output_names), arrays
 
 
 def _without_unread_params(graph: Graph) -> Graph:

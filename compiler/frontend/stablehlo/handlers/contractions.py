@@ -74,6 +74,45 @@ def _pair(call: Call, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return call.as_ints(found[0], name), call.as_ints(found[1], name)
 
 
+def _ragged_dot(call: Call) -> int:
+    """chlo.ragged_dot along an axis of lhs that stays: its rows, group after group, times the rhs of their group.
+
+    One product over (group, contracted axes), lhs being 0 outside the group's rows.
+    """
+    x, y, sizes = call.arity(3)
+    b, found, own = call.b, call.fields("ragged_dot_dimension_numbers"), call.type()
+    names = ("lhs_batching", "rhs_batching", "lhs_contracting", "rhs_contracting", "lhs_ragged", "rhs_group")
+    lb, rb, lc, rc, ragged, group = (call.as_ints(found.get(f"{n}_dimensions", ()), n) for n in names)
+    if len(ragged) != 1 or len(group) != 1 or ragged[0] in (*lb, *lc):
+        call.refuse(
+            "is ragged along an axis that is contracted or a batch's", "make the ragged axis one of rows", "E1105"
+        )
+    _check_axes(call, (lb, lc, ragged), 0)
+    _check_axes(call, (rb, rc, group), 1)
+    (axis,), count = ragged, call.type(1).shape[group[0]]
+    batch = tuple(own.shape[a] for a in lb)
+    if call.type(2).shape not in ((count,), (*batch, count)):
+        call.refuse(f"has {count} groups and {call.type(2)} for their sizes")
+    last = call.type(2).rank - 1
+    first = b.one("cumsum", sizes, axis=last, exclusive=True)
+    shape = (count, *own.shape)
+    # Sizes are [groups] or [batches, groups]: group and batch axes at their places among those of the spread lhs.
+    dims = (*((a + 1 for a in lb) if last else ()), 0)
+    order = sorted(range(len(dims)), key=lambda i: dims[i])
+
+    def spread(v: int) -> int:
+        return b.one("broadcast", forms.transpose(b, v, order), shape=shape, dims=tuple(sorted(dims)))
+
+    place = b.one("iota", axis=axis + 1, dtype=call.type(2).dtype, shape=shape)
+    start, length = spread(first), spread(sizes)
+    inside = b.one("and", b.one("ge", place, start), b.one("lt", place, b.one("add", start, length)))
+    wide = b.one("broadcast", x, shape=shape, dims=tuple(range(1, own.rank + 1)))
+    kept = b.one("select", inside, wide, forms.scalar(b, 0, wide))
+    lhs_batch, lhs_contract = (tuple(a + 1 for a in axes) for axes in (lb, lc))
+    to = call.gives_one.dtype
+    return forms.dot_general(b, kept, y, lhs_batch, rb, (0, *lhs_contract), (*group, *rc), to, precision(call))
+
+
 def _dot(call: Call) -> int:
     """The last axis of x with the first of y."""
     x, y = call.arity(2)
@@ -176,6 +215,7 @@ def _dims(call: Call, names: tuple[str, ...], ends: str) -> forms.ConvDims:
 TABLE: dict[str, Handler] = {
     "stablehlo.dot": _dot,
     "stablehlo.dot_general": _dot_general,
+    "chlo.ragged_dot": _ragged_dot,
     "stablehlo.convolution": _convolution,
     "stablehlo.dynamic_conv": _dynamic_conv,
 }
