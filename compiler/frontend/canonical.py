@@ -177,5 +177,3 @@ def _merged(
     )
     graph = Graph(body.name, nodes, tuple(same.get(v, v) for v in body.outputs), body.output_names)
     return graph, {v: o for v, o in rows.items() if same[v] == v}, {v: o for v, o in read.items() if same[v] == v}
-
-

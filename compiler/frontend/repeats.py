@@ -191,8 +191,8 @@ def _operand(view: _View, run: _Run, operands: Sequence[int]) -> bool:
     if all(v == operands[0] for v in operands) and not _inside(view, run, operands[0]):
         return True
     if leaf is not None and leaf.op == "param":
-        distinct = len(set(operands)) == len(operands) and run.stacked.setdefault(operands[0], tuple(operands)) == tuple(operands)
-        return distinct and all(view.leaf[v].attr("stack") == 0 for v in operands if v in view.leaf)
+        own = len(set(operands)) == len(operands) and all(view.leaf[v].attr("stack") == 0 for v in operands)
+        return own and run.stacked.setdefault(operands[0], tuple(operands)) == tuple(operands)
     places = [view.place.get(v) for v in operands]
     relative = [_relative(run, r, p) for r, p in enumerate(places)]
     if relative[0] is not None and all(x == relative[0] for x in relative):

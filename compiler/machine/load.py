@@ -64,7 +64,7 @@ def load_machine(
     """The machine that the TOML text `source` (a path, or a text already read) describes.
 
     `schema` is the target's frozen dataclass (`schema.py` tells what it may hold). Beside its keys the text has `name`
-    and a table `[source]` with one tag per figure, `"mem.hbm_gbs" = "doc: TpuInfo"`: a dict of figures may have one
+    and a table `[source]` with one tag per figure, `"dma.hbm_gbs" = "doc: TpuInfo"`: a dict of figures may have one
     for all. Each override is a text `key=value`, the value as in TOML, quotes around strings optional; the last one of
     a key counts, and its source is "user: --set". Raises DiagnosticError with everything that is wrong.
     """

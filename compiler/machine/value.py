@@ -36,7 +36,7 @@ class FrozenDict(dict[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class Machine(Generic[T]):
-    """A machine description. `value` is the target's own dataclass; keys below are dotted (`mem.hbm_gbs`)."""
+    """A machine description. `value` is the target's own dataclass; keys below are dotted (`dma.hbm_gbs`)."""
 
     name: str
     value: T

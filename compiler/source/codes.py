@@ -90,7 +90,7 @@ CODES: dict[str, Code] = {
     "E0503": Code("A machine file lacks a figure.", "Add it and its source; the shipped chip files show how."),
     "E0504": Code("A value of a machine file is of the wrong type.", "Write a value of the type named."),
     "E0505": Code("A figure of a machine file is out of range.", "Write a number within the range named."),
-    "E0506": Code("A figure has no source.", 'Add one to [source]: `"mem.hbm_gbs" = "doc: where it stands"`.'),
+    "E0506": Code("A figure has no source.", 'Add one to [source]: `"dma.hbm_gbs" = "doc: where it stands"`.'),
     "E0507": Code(
         "A source is malformed or of no figure.",
         'Write `"key" = "kind: reason"`, the kind one of doc, measured, derived, guess.',

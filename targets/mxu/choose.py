@@ -8,7 +8,7 @@ simulator times with. Must not know addresses or streams.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, prod
@@ -23,6 +23,7 @@ from .emit_kernel import Room, allocate
 from .emit_matmul import MatrixUnits
 from .isa import Address
 from .numerics import feeds, passes
+from .slabs import Slab, image_of, slab, slabs_of
 from .stages import Stage, stages
 from .streamed import can_stream, streamed_cost
 from .strided import Box, dense, element_bytes, padded_bytes, padded_size
@@ -73,7 +74,8 @@ def vmem_half(chip: Chip) -> int:
 class Choice:
     """A grid, its regions, its expected cost. `solo`: it needs more than half of VMEM.
 
-    `streamed`: no grid fits, and the kernel works from main memory.
+    `slabs`: no grid fits, and the kernel does some rows of an image after others. `streamed`: not even that fits, and it
+    works from main memory.
     """
 
     grid: tuple[Cut, ...]
@@ -81,6 +83,7 @@ class Choice:
     cost: KernelCost
     solo: bool
     streamed: bool = False
+    slabs: tuple[tuple[Slab, Choice], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +155,38 @@ def choose(body: Graph, chip: Chip) -> Choice | Refusal:
         return Choice(shared[2], regions(f, shared[2]), shared[0], False)
     if alone is not None:
         return Choice(alone[2], regions(f, alone[2]), alone[0], True)
+    slabs = _slabs(body, chip)
+    if slabs:
+        return Choice((), (), _together([c.cost for _, c in slabs]), any(c.solo for _, c in slabs), False, slabs)
     if can_stream(body):
         return Choice((), (), streamed_cost(body, chip), False, True)
     least = min((fast_bytes(f, regions(f, grid)) for _, _, grid in priced), default=0)
     return Refusal(
         "capacity", f"the smallest tiles need {least / 2**20:.1f} MiB of VMEM, the chip has {chip.mem.vmem_mib:g} MiB"
     )
+
+
+def _slabs(body: Graph, chip: Chip) -> tuple[tuple[Slab, Choice], ...]:
+    """The fewest slabs, by powers of two, that each fit; none when the body is not around an image or none fit."""
+    image = image_of(body)
+    count = 2
+    while image is not None and count <= image.rows:
+        rows = -(-image.rows // count)
+        middle = choose(slab(image, image.rows // 2 - rows // 2, image.rows // 2 - rows // 2 + rows).body, chip)
+        if isinstance(middle, Choice) and not middle.streamed:
+            found = [(s, choose(s.body, chip)) for s in slabs_of(image, rows)]
+            fit = tuple((s, c) for s, c in found if isinstance(c, Choice) and not c.streamed)
+            if len(fit) == len(found):
+                return fit
+        count *= 2
+    return ()
+
+
+def _together(costs: Sequence[KernelCost]) -> KernelCost:
+    """The cost of kernels one after another."""
+    units = {u: sum(c.units.get(u, 0.0) for c in costs) for u in costs[0].units}
+    read, written = sum(c.bytes_read for c in costs), sum(c.bytes_written for c in costs)
+    return KernelCost(sum(c.seconds for c in costs), units, read, written, max(c.fast_bytes for c in costs))
 
 
 @lru_cache(maxsize=4096)
@@ -278,6 +307,8 @@ def _price(f: Form, total: _Totals, grid: tuple[Cut, ...], chip: Chip) -> Kernel
     drain = (compute / steps if steps > 1 else 0) + chip.dma.write_setup_cycles * (written > 0)
     drain += written / steps / chip.hbm_bytes_per_cycle
     rest = copies - first / chip.hbm_bytes_per_cycle - written / steps / chip.hbm_bytes_per_cycle
+    # A step's copies are asked for one step ahead, so each step waits at least for a copy's setup and transfer.
+    rest += chip.dma.read_setup_cycles * (steps - 1) if read else 0
     others = sum(units.values()) - max(units.values())
     steady = max(rest, compute) + COPY_CONTENTION * min(rest, compute) + CONTENTION * others
     cycles = fill + steady + drain + waits + latency * (steps if steps < 4 else 4)
@@ -389,6 +420,12 @@ def _windows(body: Graph) -> int:
 
 def _fits(f: Form, grid: tuple[Cut, ...], limit: int) -> bool:
     return fast_bytes(f, regions(f, grid)) <= limit
+
+
+def vmem_of(body: Graph, choice: Choice, chip: Chip) -> int:
+    """Bytes of VMEM that a kernel takes as chosen, exactly."""
+    parts = [(s.body, c) for s, c in choice.slabs] or [(body, choice)]
+    return max(fast_bytes(form(b, feeds(chip)), c.regions) for b, c in parts)
 
 
 def fast_bytes(f: Form, parts: Iterable[Region]) -> int:

@@ -127,8 +127,9 @@ class _Region:
         """The tile of a kernel input or output in HBM, `offset` steps on; without `looped` the first tile."""
         full, t = self.form.body.types[value], self.tile.graph.types[value]
         origin = self.form.origins.get(value)
-        strides = origin.box.strides if origin else dense(full.shape, full.dtype).strides
-        start, terms = origin.box.offset if origin else 0, list[Term]()
+        within = origin.box if origin else self.form.boxes.get(value)
+        strides = within.strides if within else dense(full.shape, full.dtype).strides
+        start, terms = within.offset if within else 0, list[Term]()
         for axis in range(t.rank):
             for position, cut in enumerate(self.region.cuts):
                 if self.form.cuts.of.get((value, axis)) != cut.index:

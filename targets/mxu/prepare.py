@@ -200,9 +200,7 @@ def _phase(b: Builder, n: Node, x: int, phase: Sequence[int], grid: Sequence[int
     batch, channels, *image = b.types[x].shape
     stops = [p + (g - 1) * s + 1 for p, g, s in zip(phase, grid, strides, strict=True)]
     if any(p for p in phase) or stops != image or any(s != 1 for s in strides):
-        x = b.one(
-            "slice", x, starts=(0, 0, *phase), stops=(batch, channels, *stops), steps=(1, 1, *strides), loc=n.loc
-        )
+        x = b.one("slice", x, starts=(0, 0, *phase), stops=(batch, channels, *stops), steps=(1, 1, *strides), loc=n.loc)
     return b.one("reshape", x, shape=(batch, channels, prod(grid)), loc=n.loc)
 
 

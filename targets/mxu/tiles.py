@@ -8,7 +8,7 @@ each of equal tiles. Must not know addresses, instructions or time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -17,19 +17,22 @@ from ...compiler.graph import DType, Graph
 from ...compiler.plan.tiling import Tiling, retile, tiling
 from .prepare import ALL_FED, Origin, prepare
 from .stages import Stage, stages
+from .strided import Box
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
     """A prepared kernel body, its axis classes, and the classes that may be cut (all outputs carry them).
 
-    `origins[v]` says where input v of the body lies in the kernel's inputs.
+    `origins[v]` says where input v of the body lies in the kernel's inputs, `boxes[v]` where output v lies in the
+    kernel's output; one that is not there is all of it.
     """
 
     body: Graph
     origins: Mapping[int, Origin]
     cuts: Tiling
     grid_classes: tuple[int, ...]
+    boxes: Mapping[int, Box] = field(default_factory=dict[int, Box])
 
 
 @lru_cache(maxsize=512)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from tdslc.compiler.frontend.canonical import canonical
 from tdslc.compiler.frontend.repeats import roll
 from tdslc.compiler.frontend.tdsl_writer import write_tdsl
@@ -23,7 +22,8 @@ def blocks(count: int, names: str = "layers.{}.weight", scales: bool = False, we
     made = [b.param(names.format(i), TensorType(F32, (WIDTH, WIDTH))) for i in range(count)] if weights_first else []
     turned = [b.one("transpose", w, perm=(1, 0)) for w in made]
     for i in range(count):
-        w = turned[i] if made else b.one("transpose", b.param(names.format(i), TensorType(F32, (WIDTH, WIDTH))), perm=(1, 0))
+        own = made[i] if made else b.param(names.format(i), TensorType(F32, (WIDTH, WIDTH)))
+        w = turned[i] if made else b.one("transpose", own, perm=(1, 0))
         h = b.one("add", b.one("matmul", x, w), skip)
         scale = b.full(0.5 + i if scales else 0.5, F32, (3, WIDTH))
         x = b.one("mul", b.one("tanh", b.one("abs", b.one("sub", h, skip))), scale)

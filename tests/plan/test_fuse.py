@@ -92,8 +92,12 @@ def test_what_leaves_the_graph_as_a_view():
     x = b.input("x", t(6, 8))
     y = b.one("exp", x)
     outputs = [
-        b.one("reshape", y, shape=(48,)), b.one("transpose", y, perm=(1, 0)), b.one("reshape", x, shape=(8, 6)),
-        scalar(b, 1.0, (3,)), x, y,
+        b.one("reshape", y, shape=(48,)),
+        b.one("transpose", y, perm=(1, 0)),
+        b.one("reshape", x, shape=(8, 6)),
+        scalar(b, 1.0, (3,)),
+        x,
+        y,
     ]
     made = planned(b.finish(outputs))
     assert [s for s in made.steps if isinstance(s, Alias)] == [Alias(outputs[2], x), Alias(outputs[0], y)]

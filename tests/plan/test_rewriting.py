@@ -66,6 +66,7 @@ def test_what_depends_on_params_is_free():
 
 def merged(count: int) -> tuple[Graph, Saturated]:
     """`count` products of one x, each of which is a slice of the product with all weights beside each other."""
+
     def leaves(b: Builder) -> tuple[int, list[int]]:
         return b.input("x", t(16, 64)), [b.param(f"w{k}", t(64, 64)) for k in range(count)]
 
@@ -107,6 +108,7 @@ def test_patience_ends_a_search_that_finds_nothing():
 
 def composite() -> Saturated:
     """A softmax whose definition stands beside it."""
+
     def definition(name: str) -> Graph:
         d = Builder(name)
         return d.finish([softmax(d, d.input("x", t(64, 128)))])
@@ -196,6 +198,7 @@ def test_bodies_are_optimised_as_graphs_whose_weights_are_params():
 
 def test_a_body_is_improved_by_a_rule_of_its_own():
     """x + x = 2 x, in a body, on a machine to which adding is dear."""
+
     def saturate(graph: Graph) -> Saturated:
         if graph.name != "body":
             return trivial_saturated(graph)

@@ -31,16 +31,37 @@ WRONG = {
     "exp(x)exp(y)": ("mul(exp(x), exp(y)) => exp(add(x, y))", "@exact", "@reassoc"),
     "log(x*x)": ("log(mul(x, x)) => mul(log(x), full(2, dtype=dtype(x), shape=shape(x)))", "@reassoc", "@nonan"),
     "not (x<y)": ("not(lt(x: float, y)) => ge(x, y)", "@exact", "@nonan"),
-    "select as relu": ("select(gt(x: D[..S], full(0)), x, full(0)) => max(x, full(0, dtype=D, shape=S))", "@exact", "@nonan"),
-    "wrong perm": ("transpose(transpose(x: any[N, N, N], perm=p), perm=q) => transpose(x, perm=compose(q, p))", "@exact", ""),
-    "sum of broadcast": ("y = reduce_sum(broadcast(x, shape=s, dims=d), axes=a) => y = broadcast(x, shape=shape(y), dims=d)\n    where a == (rank(x),), len(s) == rank(x) + 1, d == range(rank(x))", "@reassoc", ""),
-    "a reshape's elements": ("reshape(transpose(x: any[M, N], perm=(1, 0)), shape=s) => reshape(x, shape=s)", "@exact", ""),
+    "select as relu": (
+        "select(gt(x: D[..S], full(0)), x, full(0)) => max(x, full(0, dtype=D, shape=S))",
+        "@exact",
+        "@nonan",
+    ),
+    "wrong perm": (
+        "transpose(transpose(x: any[N, N, N], perm=p), perm=q) => transpose(x, perm=compose(q, p))",
+        "@exact",
+        "",
+    ),
+    "sum of broadcast": (
+        "y = reduce_sum(broadcast(x, shape=s, dims=d), axes=a) => y = broadcast(x, shape=shape(y), dims=d)\n    where a == (rank(x),), len(s) == rank(x) + 1, d == range(rank(x))",
+        "@reassoc",
+        "",
+    ),
+    "a reshape's elements": (
+        "reshape(transpose(x: any[M, N], perm=(1, 0)), shape=s) => reshape(x, shape=s)",
+        "@exact",
+        "",
+    ),
     "narrowing": ("convert(convert(x: D1, dtype=D2), dtype=D1) => x", "@exact", ""),
     "conv and concat without groups": (
         f"concat(conv(x, w1, {CONV.format(g='g')}), conv(x, w2, {CONV.format(g='g')}), axis=1) => conv(x, concat(w1, w2, axis=0), {CONV.format(g='g')})",
-        "@exact", ""),
+        "@exact",
+        "",
+    ),
     "matmul order with an empty dim": (
-        "matmul(matmul(a: float[M, K], b: float[K, N]), c: float[N, P]) => matmul(a, matmul(b, c))", "@reassoc", "@nonan"),
+        "matmul(matmul(a: float[M, K], b: float[K, N]), c: float[N, P]) => matmul(a, matmul(b, c))",
+        "@reassoc",
+        "@nonan",
+    ),
     "matmul does not commute": ("matmul(a: float[N, N], b: float[N, N]) => matmul(b, a)", "@reassoc", ""),
 }
 
@@ -65,11 +86,14 @@ def test_the_same_seed_gives_the_same_verdict() -> None:
     assert [verdict("sub(add(x, y), y) => x") for _ in range(2)].count(verdict("sub(add(x, y), y) => x")) == 2
 
 
-@pytest.mark.parametrize("body", [
-    "add(x: f32[M], y: f32[M]) => add(y, x)\n    where M == 7",
-    "neg(neg(x)) => x\n    where rank(x) == 9",
-    "slice(x, starts=a, stops=b) => x\n    where a[0] > b[0]",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "add(x: f32[M], y: f32[M]) => add(y, x)\n    where M == 7",
+        "neg(neg(x)) => x\n    where rank(x) == 9",
+        "slice(x, starts=a, stops=b) => x\n    where a[0] > b[0]",
+    ],
+)
 def test_a_rule_that_never_applies_fails(body: str) -> None:
     assert verdict(body).kind == "vacuous"
 
@@ -107,4 +131,7 @@ def test_both_directions_are_tried() -> None:
     assert found.kind == "tested"
     assert found.samples == 64
     # From left to right it only ever sees operands that were narrow; from right to left the narrow ones are made up.
-    assert verdict("convert(convert(x: f32, dtype=bf16), dtype=f32) <=> convert(convert(x, dtype=f16), dtype=f32)").kind == "refuted"
+    assert (
+        verdict("convert(convert(x: f32, dtype=bf16), dtype=f32) <=> convert(convert(x, dtype=f16), dtype=f32)").kind
+        == "refuted"
+    )

@@ -11,7 +11,7 @@ from tdslc.compiler.rewrite.functions import FUNCTIONS
 from tdslc.compiler.source import DiagnosticError, SourceFile, read_source, render_all
 from tree import ROOT
 
-EVERY_FEATURE = '''
+EVERY_FEATURE = """
 # sink a transpose
 rule sink @exact:
     for op in elementwise
@@ -29,7 +29,7 @@ impl tile for mxu @exact:
     matmul(a: bf16[M, K], b: int|bool [K, N]) => mxu.matmul(a, b, tm=128, how="fast")
     where K % 128 == 0, bytes(128 * K, bf16) <= target.vmem
     cost cycles = ceildiv(M, 128) * 2.5e3, hbm = 2 * (M * K + K * N)
-'''
+"""
 
 
 def source(text: str) -> SourceFile:
@@ -65,10 +65,28 @@ def test_mistakes(case: Case, golden: Golden) -> None:
     golden.check(case, render_all(caught.value.diagnostics))
 
 
-_WORDS = st.sampled_from([
-    "rule a @exact:\n", "    ", "neg(x)", " => ", "x", "(", ")", "[", "*", "..B", ",", "where ", "let y = ", "\n", "1",
-    "-", "not ", "for op in view\n",
-])
+_WORDS = st.sampled_from(
+    [
+        "rule a @exact:\n",
+        "    ",
+        "neg(x)",
+        " => ",
+        "x",
+        "(",
+        ")",
+        "[",
+        "*",
+        "..B",
+        ",",
+        "where ",
+        "let y = ",
+        "\n",
+        "1",
+        "-",
+        "not ",
+        "for op in view\n",
+    ]
+)
 
 
 @given(st.lists(_WORDS, max_size=30).map("".join))

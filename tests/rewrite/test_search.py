@@ -77,11 +77,13 @@ MM = 'dtype=none, precision="highest"'
 # Start, and what its e-graph must hold.
 REACHES = {
     "constants cancel": (
-        X + "%1 = full(value=1.0) : f32[4, 8]\n%2 = mul(%1, %0) : f32[4, 8]\n%3 = neg(%2) : f32[4, 8]\n%4 = neg(%3) : f32[4, 8]\nreturn %4",
+        X
+        + "%1 = full(value=1.0) : f32[4, 8]\n%2 = mul(%1, %0) : f32[4, 8]\n%3 = neg(%2) : f32[4, 8]\n%4 = neg(%3) : f32[4, 8]\nreturn %4",
         X + "return %0",
     ),
     "transposes meet through an elementwise op": (
-        X + "%1 = transpose(%0, perm=(1, 0)) : f32[8, 4]\n%2 = exp(%1) : f32[8, 4]\n%3 = transpose(%2, perm=(1, 0)) : f32[4, 8]\nreturn %3",
+        X
+        + "%1 = transpose(%0, perm=(1, 0)) : f32[8, 4]\n%2 = exp(%1) : f32[8, 4]\n%3 = transpose(%2, perm=(1, 0)) : f32[4, 8]\nreturn %3",
         X + "%1 = exp(%0) : f32[4, 8]\nreturn %1",
     ),
     "parallel products merge": (
@@ -101,8 +103,12 @@ REACHES = {
         "%7 = slice(%5, starts=(0, 6), steps=(1, 1), stops=(4, 11)) : f32[4, 5]\nreturn %6, %7",
     ),
     "a scale goes into the weight": (
-        X + W + f"%3 = matmul(%0, %1, {MM}) : f32[4, 6]\n%4 = full(value=0.3) : f32[4, 6]\n%5 = mul(%4, %3) : f32[4, 6]\nreturn %5",
-        X + W + f"%3 = full(value=0.3) : f32[8, 6]\n%4 = mul(%1, %3) : f32[8, 6]\n%5 = matmul(%0, %4, {MM}) : f32[4, 6]\nreturn %5",
+        X
+        + W
+        + f"%3 = matmul(%0, %1, {MM}) : f32[4, 6]\n%4 = full(value=0.3) : f32[4, 6]\n%5 = mul(%4, %3) : f32[4, 6]\nreturn %5",
+        X
+        + W
+        + f"%3 = full(value=0.3) : f32[8, 6]\n%4 = mul(%1, %3) : f32[8, 6]\n%5 = matmul(%0, %4, {MM}) : f32[4, 6]\nreturn %5",
     ),
     "dividing by 16 is multiplying by 1/16": (
         X + "%1 = full(value=16) : f32[4, 8]\n%2 = div(%0, %1) : f32[4, 8]\nreturn %2",
@@ -134,7 +140,7 @@ def test_reaches(name: str) -> None:
 
 
 def test_what_is_not_a_constant_is_not_merged() -> None:
-    body = REACHES["parallel products merge"][0].replace("param(name=\"w\", stack=0)", 'input(name="w")')
+    body = REACHES["parallel products merge"][0].replace('param(name="w", stack=0)', 'input(name="w")')
     found = saturate(graph(body), SHIPPED, NO_COMPOSITES)
     assert "merge_matmul_2" not in found.search.fired
     again = saturate(graph(body), SHIPPED, NO_COMPOSITES, const_inputs=["w"])
@@ -177,7 +183,11 @@ def data(g: Graph) -> dict[str, NDArray]:
     found: dict[str, NDArray] = {}
     for n in (*g.inputs, *g.params):
         shape = tuple(map(int, n.type.shape))
-        values = rng.random(shape) < 0.8 if n.type.dtype.name == "bool" else rng.normal(size=shape) / max(1, shape[-1]) ** 0.5
+        values = (
+            rng.random(shape) < 0.8
+            if n.type.dtype.name == "bool"
+            else rng.normal(size=shape) / max(1, shape[-1]) ** 0.5
+        )
         found[str(n.attr("name"))] = np.asarray(values).astype(n.type.dtype.numpy)
     return found
 
@@ -256,10 +266,15 @@ def test_an_explosive_set_ends_at_its_budget() -> None:
     assert verify(choose(found, random.Random(0))) == []
 
 
-@pytest.mark.parametrize(("budget", "reason"), [
-    (Budget(iterations=1), "iteration_limit"), (Budget(matches=5), "match_limit"), (Budget(e_nodes=30), "node_limit"),
-    (Budget(wall_seconds=0), "wall_limit"),
-])
+@pytest.mark.parametrize(
+    ("budget", "reason"),
+    [
+        (Budget(iterations=1), "iteration_limit"),
+        (Budget(matches=5), "match_limit"),
+        (Budget(e_nodes=30), "node_limit"),
+        (Budget(wall_seconds=0), "wall_limit"),
+    ],
+)
 def test_each_budget_is_told(budget: Budget, reason: str) -> None:
     g = transformer_layer(F32)
     found = saturate(g, SHIPPED, NO_COMPOSITES, budget, const_inputs=weights(g))
@@ -276,7 +291,11 @@ def test_a_small_cap_only_delays() -> None:
 
 
 def test_a_rule_of_two_types_is_reported_and_not_applied() -> None:
-    found = saturate(graph(X + "%1 = neg(%0) : f32[4, 8]\nreturn %1"), rules("rule bad @exact:\n    neg(x) => convert(x, dtype=bf16)\n"), NO_COMPOSITES)
+    found = saturate(
+        graph(X + "%1 = neg(%0) : f32[4, 8]\nreturn %1"),
+        rules("rule bad @exact:\n    neg(x) => convert(x, dtype=bf16)\n"),
+        NO_COMPOSITES,
+    )
     assert "bad" not in found.search.fired
     assert "rule bad called tensors of two types equal (f32[4, 8] and bf16[4, 8])" in found.search.notes[0]
 
@@ -291,7 +310,17 @@ def test_the_trace_names_rule_and_place() -> None:
 
 def test_signed_zeros_and_dtypes_are_kept_apart() -> None:
     b = Builder("g")
-    outs = [b.full(v, d, (2,)) for v, d in ((0.0, F32), (-0.0, F32), (0, dtype("i32")), (False, dtype("bool")), (float("nan"), F32), (float("nan"), F32))]
+    outs = [
+        b.full(v, d, (2,))
+        for v, d in (
+            (0.0, F32),
+            (-0.0, F32),
+            (0, dtype("i32")),
+            (False, dtype("bool")),
+            (float("nan"), F32),
+            (float("nan"), F32),
+        )
+    ]
     found = saturate(b.finish(outs), SHIPPED, NO_COMPOSITES)
     assert len(set(found.roots)) == 5
     assert found.roots[4] == found.roots[5]
@@ -315,6 +344,8 @@ def test_the_hash_seed_does_not_matter() -> None:
     seen: set[str] = set()
     for seed in ("0", "1", "4711"):
         env: Mapping[str, str] = {**os.environ, "PYTHONHASHSEED": seed}
-        run = subprocess.run([sys.executable, "-c", _DETERMINISM.format(tests=here)], env=env, capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", _DETERMINISM.format(tests=here)], env=env, capture_output=True, text=True, check=True
+        )
         seen.add(run.stdout)
     assert len(seen) == 1

@@ -382,8 +382,11 @@ class _Import:
             if not allowed:
                 call.refuse("subgraphs are nested too deeply")
             self.nodes(graph, scope, emitter)
-        outs = [emitter.id(v) for v in _all_made([scope.find(str(o.name)) for o in graph.output])]
-        return b.finish(outs), emitter.captured
+        made = _all_made([scope.find(str(o.name)) for o in graph.output])
+        for v in made:
+            if v.is_sequence:
+                call.refuse(f"its subgraph gives `{v.name}`, a sequence, at run time", code="E1105")
+        return b.finish([emitter.id(v) for v in made]), emitter.captured
 
     def _inner(self, call: Call, graph: Any) -> Scope:
         """The scope of a subgraph: what it names itself hides what lies outside."""
@@ -433,7 +436,7 @@ def _all_made(values: Sequence[Value | None]) -> list[Value]:
 def _check_sizes(nodes: Sequence[Node]) -> None:
     for n in nodes:
         for t in n.types:
-            if t.size > MAX_ELEMENTS or t.rank > MAX_RANK:
+            if t.size > MAX_ELEMENTS or t.rank > MAX_RANK or max(t.shape, default=0) > MAX_ELEMENTS:
                 said = f"it makes a tensor {t} of {t.size} elements; a tensor has at most 2^31 - 1, and {MAX_RANK} axes"
                 raise Refused(said, "use smaller dims", "E1108")
 
@@ -544,7 +547,8 @@ class _Signature:
             self.session.tell(Diagnostic("E1109", f"{file}: the input `{name}` has no stated rank", help=help))
             return None
         shape = tuple(self._size(name, axis, dim) for axis, dim in enumerate(dims))
-        if min(shape, default=0) < 0 or prod(map(int, shape)) > MAX_ELEMENTS or len(shape) > MAX_RANK:
+        most = max(prod(map(int, shape)), *shape, 0)
+        if min(shape, default=0) < 0 or most > MAX_ELEMENTS or len(shape) > MAX_RANK:
             sizes = ", ".join(str(int(n)) for n in shape)
             said = f"{file}: the input `{name}` is {d}[{sizes}], more than 2^31 - 1 elements"
             self.session.tell(Diagnostic("E1108", said))

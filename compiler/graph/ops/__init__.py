@@ -28,6 +28,18 @@ OPS: dict[str, Op] = {row.name: row for family in _FAMILIES for row in family.RO
 LEAVES = frozenset(("input", "param", "constant", "full", "iota"))
 
 __all__ = [
-    "LEAVES", "OPS", "Attr", "AttrMap", "AttrSpec", "Axes", "AxesRule", "Context", "Contraction", "Entry", "NDArray",
-    "Op", "Types", "whole_axes",
+    "LEAVES",
+    "OPS",
+    "Attr",
+    "AttrMap",
+    "AttrSpec",
+    "Axes",
+    "AxesRule",
+    "Context",
+    "Contraction",
+    "Entry",
+    "NDArray",
+    "Op",
+    "Types",
+    "whole_axes",
 ]

@@ -61,8 +61,10 @@ def _product_dtype(a: DType, b: DType, attrs: AttrMap) -> DType | str:
         return f"a product of {a} and {b} needs a dtype"
     out = attrs["dtype"] or a
     signed = "int" in (a.kind, b.kind)
-    fits = isinstance(out, DType) and out.bits >= a.bits and (
-        (out.is_int and (out.kind == "int" or not signed)) if a.is_int else out.kind == a.kind
+    fits = (
+        isinstance(out, DType)
+        and out.bits >= a.bits
+        and ((out.is_int and (out.kind == "int" or not signed)) if a.is_int else out.kind == a.kind)
     )
     if isinstance(out, DType) and fits:
         return out
@@ -340,18 +342,34 @@ def _reduce(kind: str) -> Op:
         return (_fold(kind, np.transpose(x, (*kept, *axes)), len(axes), types[0].dtype, ctx),)
 
     doc, edges = _REDUCE_DOCS[kind]
-    return Op(f"reduce_{kind}", f"{doc} over `axes`, which vanish.", ("x",), infer, run, _reduce_axes, "reduce",
-              (AttrSpec("axes", "ints"),), frozenset(("reduce",)), edges)
+    return Op(
+        f"reduce_{kind}",
+        f"{doc} over `axes`, which vanish.",
+        ("x",),
+        infer,
+        run,
+        _reduce_axes,
+        "reduce",
+        (AttrSpec("axes", "ints"),),
+        frozenset(("reduce",)),
+        edges,
+    )
 
 
 _REDUCE_DOCS = {
     "sum": ("The sum", "Accumulated in f64 from +0, so an empty sum and a sum of -0s are +0. Integers wrap."),
-    "prod": ("The product", "Accumulated in f64, so that no partial product over- or underflows f32. "
-             "An empty product is 1. Integers wrap."),
-    "max": ("The greatest", "NaN if any is NaN; +0 is above -0. An empty max is -inf (f8e4m3: -448), or the least "
-            "integer."),
-    "min": ("The least", "NaN if any is NaN; -0 is below +0. An empty min is inf (f8e4m3: 448), or the greatest "
-            "integer."),
+    "prod": (
+        "The product",
+        "Accumulated in f64, so that no partial product over- or underflows f32. An empty product is 1. Integers wrap.",
+    ),
+    "max": (
+        "The greatest",
+        "NaN if any is NaN; +0 is above -0. An empty max is -inf (f8e4m3: -448), or the least integer.",
+    ),
+    "min": (
+        "The least",
+        "NaN if any is NaN; -0 is below +0. An empty min is inf (f8e4m3: 448), or the greatest integer.",
+    ),
     "and": ("Whether all hold", "True when empty."),
     "or": ("Whether any holds", "False when empty."),
 }
@@ -374,17 +392,27 @@ _WINDOW = tuple(AttrSpec(n, "ints") for n in ("strides", "low", "high", "dilatio
 
 ROWS: tuple[Op, ...] = (
     Op(
-        "matmul", "a[..B, M, K] @ b[..B, K, N], or @ b[K, N]; `dtype` is the result's, the operands' by default. i8 "
+        "matmul",
+        "a[..B, M, K] @ b[..B, K, N], or @ b[K, N]; `dtype` is the result's, the operands' by default. i8 "
         "and u8 multiply too.",
-        ("a", "b"), _infer_matmul, _matmul, _matmul_axes, "contract",
+        ("a", "b"),
+        _infer_matmul,
+        _matmul,
+        _matmul_axes,
+        "contract",
         _PRODUCT,
         edges="Products and sums in an order and width that is the target's (the reference: f64), rounded to the "
         "result's dtype. K = 0 gives +0. Integers wrap at the result's dtype.",
     ),
     Op(
-        "conv", "x[N, C, …] convolved with w[O, C/groups, …] (cross-correlation, zero padding). With `channels_last` w "
-        "is [O, …, C/groups], as a matrix product wants it.", ("x", "w"),
-        _infer_conv, _conv, _conv_axes, "contract",
+        "conv",
+        "x[N, C, …] convolved with w[O, C/groups, …] (cross-correlation, zero padding). With `channels_last` w "
+        "is [O, …, C/groups], as a matrix product wants it.",
+        ("x", "w"),
+        _infer_conv,
+        _conv,
+        _conv_axes,
+        "contract",
         (*_WINDOW, AttrSpec("groups", "int", 1), *_PRODUCT, AttrSpec("channels_last", "bool", False)),
         edges="As matmul of weights by patches, K running over taps in row-major order, then channels; padding "
         "takes part as zeros, so a NaN or infinite weight meets them as NaN. With one input channel and fewer than 8 "
@@ -393,9 +421,13 @@ ROWS: tuple[Op, ...] = (
         recut=_new_groups,
     ),
     Op(
-        "reduce_window", "`op`, one of max, min, sum and prod, over windows of the spatial axes of x[N, C, …]; padding "
-        "is neutral.", ("x",),
-        _infer_window, _window, _window_axes, "reduce",
+        "reduce_window",
+        "`op`, one of max, min, sum and prod, over windows of the spatial axes of x[N, C, …]; padding is neutral.",
+        ("x",),
+        _infer_window,
+        _window,
+        _window_axes,
+        "reduce",
         (AttrSpec("op", "str"), AttrSpec("window", "ints"), *_WINDOW),
         edges="As reduce_max and its kin; a window of padding only is what those give when empty.",
     ),

@@ -185,7 +185,13 @@ def _select(args: Sequence[NDArray], attrs: AttrMap, types: Types, ctx: Context)
 
 
 def make_row(
-    name: str, doc: str, infer: Infer, run: Eval, arity: int, cost: CostClass = "simple", traits: tuple[str, ...] = (),
+    name: str,
+    doc: str,
+    infer: Infer,
+    run: Eval,
+    arity: int,
+    cost: CostClass = "simple",
+    traits: tuple[str, ...] = (),
     edges: str = "",
 ) -> Op:
     names = {1: ("x",), 2: ("x", "y")}[arity]
@@ -244,20 +250,39 @@ ROWS: tuple[Op, ...] = (
     _binary("add", "x + y.", np.add, "fi", _WRAPS, *_ADDS),
     _binary("sub", "x - y.", np.subtract, "fi", _WRAPS),
     _binary("mul", "x * y.", np.multiply, "fi", _WRAPS, *_ADDS),
-    _binary("div", "x / y; of integers, truncated toward zero.", _div, "fi",
-            "Floats as IEEE 754: x / 0 is infinite, 0 / 0 NaN. Integers: x / 0 has all bits set (-1 if signed); "
-            "the least one / -1 is itself."),
-    _binary("rem", "Remainder of that division, with the sign of x.", _rem, "fi",
-            "Floats: exact, as C's fmod; NaN where x is infinite or y is 0; x where y is infinite. "
-            "Integers: x rem 0 = x; the least one rem -1 = 0."),
-    make_row("pow", "x to the y.", needs("fi"), _power, 2, "transcendental",
-             edges="Integers wrap; with y < 0, 1 or -1 for x = 1 or -1 and else 0. Floats as C's pow: 1 where y is 0 "
-             "or x is 1, NaN or not; (+-0)^y is +-0 or +-inf for odd y, else +0 or +inf; NaN for x below 0 and y not "
-             "whole. Exactly x, x * x, 1 / x, sqrt(x) where y is 1, 2, -1, and 0.5 with x > 0."),
-    _binary("max", "The greater.", _maximum, "fib", "NaN if either is; max(+0, -0) = +0; true is above false.",
-            *_COMMUTES),
-    _binary("min", "The lesser.", _minimum, "fib", "NaN if either is; min(+0, -0) = -0; false is below true.",
-            *_COMMUTES),
+    _binary(
+        "div",
+        "x / y; of integers, truncated toward zero.",
+        _div,
+        "fi",
+        "Floats as IEEE 754: x / 0 is infinite, 0 / 0 NaN. Integers: x / 0 has all bits set (-1 if signed); "
+        "the least one / -1 is itself.",
+    ),
+    _binary(
+        "rem",
+        "Remainder of that division, with the sign of x.",
+        _rem,
+        "fi",
+        "Floats: exact, as C's fmod; NaN where x is infinite or y is 0; x where y is infinite. "
+        "Integers: x rem 0 = x; the least one rem -1 = 0.",
+    ),
+    make_row(
+        "pow",
+        "x to the y.",
+        needs("fi"),
+        _power,
+        2,
+        "transcendental",
+        edges="Integers wrap; with y < 0, 1 or -1 for x = 1 or -1 and else 0. Floats as C's pow: 1 where y is 0 "
+        "or x is 1, NaN or not; (+-0)^y is +-0 or +-inf for odd y, else +0 or +inf; NaN for x below 0 and y not "
+        "whole. Exactly x, x * x, 1 / x, sqrt(x) where y is 1, 2, -1, and 0.5 with x > 0.",
+    ),
+    _binary(
+        "max", "The greater.", _maximum, "fib", "NaN if either is; max(+0, -0) = +0; true is above false.", *_COMMUTES
+    ),
+    _binary(
+        "min", "The lesser.", _minimum, "fib", "NaN if either is; min(+0, -0) = -0; false is below true.", *_COMMUTES
+    ),
     _binary("and", "Logical or bitwise and.", np.bitwise_and, "ib", "", *_COMMUTES),
     _binary("or", "Logical or bitwise or.", np.bitwise_or, "ib", "", *_COMMUTES),
     _binary("xor", "Logical or bitwise exclusive or.", np.bitwise_xor, "ib", "", "commutative"),
@@ -268,12 +293,25 @@ ROWS: tuple[Op, ...] = (
     _compare("gt", "x > y.", np.greater, "fib", _NAN_IS_FALSE + _BOOLS),
     _compare("ge", "x >= y.", np.greater_equal, "fib", _NAN_IS_FALSE + _BOOLS),
     Op(
-        "select", "x where cond holds, else y.", ("cond", "x", "y"), _infer_select, _select, same_axes, "simple",
-        traits=frozenset(("elementwise",)), edges="The operand not taken has no influence, NaN or not.",
+        "select",
+        "x where cond holds, else y.",
+        ("cond", "x", "y"),
+        _infer_select,
+        _select,
+        same_axes,
+        "simple",
+        traits=frozenset(("elementwise",)),
+        edges="The operand not taken has no influence, NaN or not.",
     ),
     Op(
-        "convert", "x at another dtype: to a float, rounded to nearest even; to an integer, truncated toward zero.",
-        ("x",), _infer_convert, _convert, same_axes, "simple", (AttrSpec("dtype", "dtype"),),
+        "convert",
+        "x at another dtype: to a float, rounded to nearest even; to an integer, truncated toward zero.",
+        ("x",),
+        _infer_convert,
+        _convert,
+        same_axes,
+        "simple",
+        (AttrSpec("dtype", "dtype"),),
         frozenset(("elementwise",)),
         edges="f64 and integers reach floats narrower than f32 through f32. Beyond the greatest finite value: "
         "infinity; in f8e4m3, which has none, NaN. Float to integer saturates, and NaN gives 0. Integer to integer "

@@ -22,6 +22,6 @@ from . import (
 )
 
 __all__ = [
-    "activations", "arithmetic", "control", "convolutions", "indexing", "logic", "movement", "norms",
-    "pools", "products", "quantised", "recurrent", "reductions", "resize", "sampling", "sequences", "shapes", "spectral",
+    "activations", "arithmetic", "control", "convolutions", "indexing", "logic", "movement", "norms", "pools",
+    "products", "quantised", "recurrent", "reductions", "resize", "sampling", "sequences", "shapes", "spectral",
 ]  # fmt: skip

@@ -59,7 +59,7 @@ def _always(graph: Graph) -> bool:
 def loop(n: Call) -> Sequence[int | Value]:
     """A body repeated up to M times while its condition holds; scan outputs are stacked."""
     trips, start = n.known(0), n.known(1)
-    carried = [n.value(i) for i in range(2, n.count)]
+    carried = [n.tensor_value(i) for i in range(2, n.count)]
     body = n.need("body")
     names = [str(i.name) for i in body.input]
     if len(names) != 2 + len(carried):

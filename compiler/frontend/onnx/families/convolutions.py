@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....graph import forms
 from ..call import Call
 from ..table import handles
+from .quantised import need_bytes
 from .windows import geometry
 
 
@@ -62,6 +63,7 @@ def conv_transpose(n: Call) -> int:
 @handles("ConvInteger")
 def conv_integer(n: Call) -> int:
     """A convolution of 8-bit integers less their zero points, in i32."""
+    need_bytes(n, 0, 1)
     g = geometry(n, tuple(int(d) for d in n.shape(1)[2:]))
     return forms.conv_integer(
         n.b, n.x(0), n.x(1), n.maybe(2), n.maybe(3), g.strides, g.low, g.high, g.dilations, int(n.attr("group", 1))

@@ -38,9 +38,17 @@ def dynamic_quantize_linear(n: Call) -> Sequence[int]:
     return forms.dynamic_quantize_linear(n.b, n.x())
 
 
+def need_bytes(n: Call, *operands: int) -> None:
+    """Refuses operands that are no integers of 8 bits."""
+    for i in operands:
+        if not n.dtype(i).is_int or n.dtype(i).bits != U8.bits:
+            n.refuse(f"its input {i} is of integers of 8 bits, not {n.type(i)}")
+
+
 @handles("MatMulInteger")
 def matmul_integer(n: Call) -> int:
     """A product of 8-bit integers less their zero points, in i32."""
+    need_bytes(n, 0, 1)
     return forms.matmul_integer(n.b, n.x(0), n.x(1), n.maybe(2), n.maybe(3))
 
 
@@ -67,6 +75,7 @@ def _placed(n: Call, scale: int, axis: int, shape: Sequence[int]) -> int:
 @handles("QLinearMatMul")
 def q_linear_matmul(n: Call) -> int:
     """A product of quantised operands, quantised again. Operands: a, scale, zero, b, scale, zero, scale, zero."""
+    need_bytes(n, 0, 3)
     total = forms.matmul_integer(n.b, n.x(0), n.x(3), n.x(2), n.x(5))
     rank = n.b.types[total].rank
     return _requantized(n, total, max(rank - 1, 0), n.dtype(7))
@@ -75,6 +84,7 @@ def q_linear_matmul(n: Call) -> int:
 @handles("QLinearConv")
 def q_linear_conv(n: Call) -> int:
     """A convolution of quantised operands, quantised again; the bias is of i32 at the product's scale."""
+    need_bytes(n, 0, 3)
     g = geometry(n, tuple(int(d) for d in n.shape(3)[2:]))
     total = forms.conv_integer(
         n.b, n.x(0), n.x(3), n.x(2), n.x(5), g.strides, g.low, g.high, g.dilations, int(n.attr("group", 1))

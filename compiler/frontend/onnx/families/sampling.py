@@ -124,7 +124,7 @@ def grid_sample(n: Call) -> int:
         column = forms.slice_any(n.b, points, (len(spatial) - 1 - i,), (len(spatial) - i,), axes=(2,))
         unit = forms.reshape(n.b, column, (batch, prod(out)))
         # From -1 … 1 to the centres of the outer elements, or to their outer edges.
-        place = _affine(n, unit, (size - 1) / 2, (size - 1) / 2) if corners else _affine(n, unit, size / 2, (size - 1) / 2)
+        place = _affine(n, unit, (size - 1 if corners else size) / 2, (size - 1) / 2)
         borders = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
         place = n.b.one("round", place) if mode == "nearest" else place
         if padding == "border":

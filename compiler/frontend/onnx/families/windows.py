@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from ..call import Call
 
+# Taps of a window along one axis: more than any image has.
+_MOST_TAPS = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
@@ -39,6 +42,8 @@ def geometry(n: Call, window: Sequence[int], ceil_mode: bool = False) -> Geometr
     if min(pads, default=0) < 0:
         n.refuse(f"its pads {list(pads)} are negative")
     if min(window, default=1) < 1:
+        n.refuse(f"its window is {list(window)}")
+    if max(window, default=1) > _MOST_TAPS:
         n.refuse(f"its window is {list(window)}")
     sides = [_sides(n, *row) for row in zip(spatial, window, strides, dilations, pads[:rank], pads[rank:], strict=True)]
     low, high = tuple(a for a, _ in sides), tuple(z for _, z in sides)
