@@ -334,11 +334,10 @@ def unlike_jaxlib(cases: Sequence[Case]) -> list[str]:
 BEGIN, END = "<!-- stablehlo: written by bench/stablehlo_conformance.py -->", "<!-- stablehlo: end -->"
 
 
-def report(rows: Sequence[tuple[Case, Outcome]], target: str | None, revision: str) -> str:
+def report(rows: Sequence[tuple[Case, Outcome]], title: str, revision: str) -> str:
     """The figures as Markdown, every case that did not pass by name."""
-    where = f"compiled and run on `{target}`" if target else "in the reference evaluator"
     lines = [
-        f"### {where[0].upper()}{where[1:]}",
+        f"### {title}",
         "",
         "| set | cases | passed | failed | refused | slow |",
         "|---|---|---|---|---|---|",
@@ -348,17 +347,18 @@ def report(rows: Sequence[tuple[Case, Outcome]], target: str | None, revision: s
         "of these, core operations and types": [r for r in rows if is_core(r[0])],
         "tests/interpret, in scope": [r for r in rows if r[0].suite == "interpret"],
     }
-    for title, chosen in sets.items():
+    for name, chosen in sets.items():
         ran = [o for _, o in chosen if o.state != "out of scope"]
+        if not ran:
+            continue
         count = Counter(o.state for o in ran)
-        share = f" ({100 * count['passed'] / len(ran):.1f} %)" if ran else ""
+        share = f" ({100 * count['passed'] / len(ran):.1f} %)"
         numbers = " | ".join(str(count[k]) for k in ("failed", "refused", "slow"))
-        lines.append(f"| {title} | {len(ran)} | {count['passed']}{share} | {numbers} |")
+        lines.append(f"| {name} | {len(ran)} | {count['passed']}{share} | {numbers} |")
     outside = Counter((c.suite, o.why) for c, o in rows if o.state == "out of scope")
-    lines += [
-        "",
-        "Out of scope: " + ", ".join(f"{n} of {suite} ({why})" for (suite, why), n in sorted(outside.items())) + ".",
-    ]
+    if outside:
+        listed = ", ".join(f"{n} of {suite} ({why})" for (suite, why), n in sorted(outside.items()))
+        lines += ["", f"Out of scope: {listed}."]
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for case, outcome in rows:
         if outcome.state not in ("passed", "out of scope"):
@@ -395,7 +395,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--target", help="compile and run there as well")
     parser.add_argument("--core", action="store_true", help="with --target: only the core set")
-    parser.add_argument("--every", type=int, default=1, help="with --target: only each N-th case in scope")
+    parser.add_argument(
+        "--every", type=int, default=1, help="with --target: of the cases that are not core only each N-th"
+    )
     parser.add_argument("--only", default="", help="names that match this pattern")
     parser.add_argument("--suite", default="", help="testdata or interpret")
     parser.add_argument("--no-reference", action="store_true", help="not in the evaluator")
@@ -414,10 +416,14 @@ def main() -> None:
         return
     sections: dict[str, str] = {}
     if not options.no_reference:
-        sections["reference"] = report(_all_of(cases, None), None, options.revision)
+        sections["reference"] = report(_all_of(cases, None), "In the reference evaluator", options.revision)
     if options.target:
-        inside = [c for c in cases if not out_of_scope(c) and (is_core(c) or not options.core)][:: options.every]
-        sections[options.target] = report(_all_of(inside, options.target), options.target, options.revision)
+        inside = [c for c in cases if not out_of_scope(c)]
+        core = [c for c in inside if is_core(c)]
+        others = [] if options.core else [c for c in inside if not is_core(c)][:: options.every]
+        which = "the core set" + ("" if options.core else f" and each {options.every}th of the other cases")
+        title = f"Compiled with all rules and run on `{options.target}`: {which}"
+        sections[options.target] = report(_all_of([*core, *others], options.target), title, options.revision)
     print("\n\n".join(sections.values()))
     if options.write:
         write(options.write, sections)

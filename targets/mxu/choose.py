@@ -74,8 +74,8 @@ def vmem_half(chip: Chip) -> int:
 class Choice:
     """A grid, its regions, its expected cost. `solo`: it needs more than half of VMEM.
 
-    `slabs`: no grid fits, and the kernel does some rows of an image after others. `streamed`: not even that fits, and it
-    works from main memory.
+    `slabs`: no grid fits, and the kernel does some rows of an image after others. `streamed`: not even that fits, and
+    it works from main memory.
     """
 
     grid: tuple[Cut, ...]

@@ -10,16 +10,17 @@ iteration. Must not know HBM's layout or the plan.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...compiler.plan.target import Kernel
 from .chip import Chip
-from .choose import Choice, fast_bytes, matrix_units, vmem_half
+from .choose import Choice, matrix_units, vmem_half, vmem_of
 from .emit_kernel import KernelCode, Room, Scratch, kernel_code
 from .isa import Address, Condition, DmaStart, Instruction, KernelBlock, Term, When
 from .numerics import feeds
+from .slabs import Slab
 from .streamed import streamed_instruction
-from .tiles import form
+from .tiles import Form, form
 
 SEMAPHORES_PER_KERNEL = 4096  # more than a kernel can have inputs and outputs
 
@@ -91,10 +92,42 @@ def _member(
     if choice.streamed:
         code = KernelCode((), (), (streamed_instruction(k, where),), (), True, (), room.base)
         return _Member(k, code, (), ())
-    f = form(k.body, feeds(chip))
+    if not choice.slabs:
+        f = form(k.body, feeds(chip))
+        code = _code(k, f, choice, where, chip, room, k.name)
+        return _split(k, f, code, known)
+    forms = [_slab_form(s, chip) for s, _ in choice.slabs]
+    codes = [
+        _code(k, f, c, where, chip, room, f"{k.name}.slab{i}")
+        for i, (f, (_, c)) in enumerate(zip(forms, choice.slabs, strict=True))
+    ]
+    return _split(k, forms[0], _one_after_another(codes), known)
+
+
+def _slab_form(slab: Slab, chip: Chip) -> Form:
+    f = form(slab.body, feeds(chip))
+    return replace(f, boxes=dict(zip(f.body.outputs, slab.boxes, strict=True)))
+
+
+def _code(
+    k: Kernel, f: Form, choice: Choice, where: Mapping[int, Address], chip: Chip, room: Room, name: str
+) -> KernelCode:
     homes = {v: where[k.inputs[o.index]] for v, o in f.origins.items()}
     homes |= {v: where[outer] for v, outer in zip(f.body.outputs, k.outputs, strict=True)}
-    code = kernel_code(f, choice.regions, homes, matrix_units(chip), room, k.name)
+    return kernel_code(f, choice.regions, homes, matrix_units(chip), room, name)
+
+
+def _one_after_another(codes: Sequence[KernelCode]) -> KernelCode:
+    """Codes in the same room, each begun when the one before has sent its last output."""
+    first, run, drain = codes[0], [*codes[0].run], codes[0].drain
+    for code in codes[1:]:
+        run += [*drain, *code.ask, *code.run]
+        drain = code.drain
+    scratch = tuple(s for code in codes for s in code.scratch)
+    return KernelCode(first.asked, first.ask, tuple(run), drain, False, scratch, max(c.end for c in codes))
+
+
+def _split(k: Kernel, f: Form, code: KernelCode, known: frozenset[int]) -> _Member:
     split = [(k.inputs[f.origins[v].index] in known, i) for v, i in zip(code.asked, code.ask, strict=True)]
     return _Member(k, code, tuple(i for e, i in split if e), tuple(i for e, i in split if not e))
 
@@ -107,7 +140,7 @@ def _rooms(kernels: Sequence[tuple[Kernel, Choice]], chip: Chip, ring: Ring | No
         return rooms, False
     if len(kernels) % 2 == 0:
         return rooms, True
-    sizes = [fast_bytes(form(k.body, feeds(chip)), c.regions) for k, c in kernels]
+    sizes = [vmem_of(k.body, c, chip) for k, c in kernels]
     if len(kernels) == 1:
         return ([Room(0, 0, ring.var)], True) if 2 * sizes[0] <= total else (rooms, False)
     # Behind its two neighbours' buffers, in whichever half has the space.

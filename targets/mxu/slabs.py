@@ -1,8 +1,8 @@
 """A body around a convolution as bodies for some rows of its image each, for images that VMEM cannot hold whole.
 
-A convolution's image is not cut by a grid: neighbouring tiles share rows. A slab reads the rows it needs, those it shares
-with its neighbours included, and makes its own rows of every result. Everything around the convolution is cut along
-with it. Must not know VMEM, addresses or time.
+A convolution's image is not cut by a grid: neighbouring tiles share rows. A slab reads the rows it needs, those it
+shares with its neighbours included, and makes its own rows of every result. Everything around the convolution is cut
+along with it. Must not know VMEM, addresses or time.
 """
 
 from __future__ import annotations
