@@ -51,6 +51,8 @@ CONTENTION = 0.12
 COPY_CONTENTION = 0.03
 # Cycles by which a turn of the matrix units exceeds the staging of its weights when that is the longer part.
 STAGING_CYCLES = 12
+# Share of a copy's setup that shows in each step of a pipelined kernel. Fitted to the simulator.
+SETUP_SHARE = 0.25
 # A kernel takes all of VMEM, and so gives up the copies of its neighbours, only when it gains this much.
 SOLO_GAIN = 1.1
 LITERALS = ("full", "iota", "constant")
@@ -307,8 +309,8 @@ def _price(f: Form, total: _Totals, grid: tuple[Cut, ...], chip: Chip) -> Kernel
     drain = (compute / steps if steps > 1 else 0) + chip.dma.write_setup_cycles * (written > 0)
     drain += written / steps / chip.hbm_bytes_per_cycle
     rest = copies - first / chip.hbm_bytes_per_cycle - written / steps / chip.hbm_bytes_per_cycle
-    # A step's copies are asked for one step ahead, so each step waits at least for a copy's setup and transfer.
-    rest += chip.dma.read_setup_cycles * (steps - 1) if read else 0
+    # A step's copies are asked for one step ahead: part of their setup shows in every step.
+    rest += SETUP_SHARE * chip.dma.read_setup_cycles * (steps - 1) if read else 0
     others = sum(units.values()) - max(units.values())
     steady = max(rest, compute) + COPY_CONTENTION * min(rest, compute) + CONTENTION * others
     cycles = fill + steady + drain + waits + latency * (steps if steps < 4 else 4)
