@@ -204,16 +204,25 @@ def run(
 @click.option(
     "--ignore-stated", is_flag=True, help="Do not refuse shapes that differ from those that the model states."
 )
+@click.option("--entry", metavar="NAME", help="The function of a StableHLO text  [default: main]")
 @click.option("-o", "out", metavar="DIR", help="The folder to write to  [default: the model's name]")
 @_json_flags
 def import_(
     model: str, dims: tuple[tuple[str, int], ...], binds: tuple[tuple[str, str], ...], ignore_stated: bool,
-    out: str | None, as_json: bool, form: str,
+    entry: str | None, out: str | None, as_json: bool, form: str,
 ) -> int:  # fmt: skip
-    """Write an ONNX model as a .tdsl text and a .safetensors file."""
-    from .compiler.build.imports import import_document, import_onnx, import_text
+    """Write an ONNX model or a StableHLO text as a .tdsl text and a .safetensors file."""
+    from .compiler.build.imports import import_document, import_onnx, import_stablehlo, import_text
+    from .compiler.build.model import STABLEHLO_SUFFIXES
 
-    done = import_onnx(model, dict(dims), dict(binds), out, ignore_stated)
+    if model.endswith(STABLEHLO_SUFFIXES):
+        if dims or binds or ignore_stated:
+            raise click.UsageError("--dim, --bind and --ignore-stated are for .onnx models")
+        done = import_stablehlo(model, entry, out)
+    elif entry is not None:
+        raise click.UsageError("--entry is for StableHLO texts")
+    else:
+        done = import_onnx(model, dict(dims), dict(binds), out, ignore_stated)
     return _document(import_document(done)) if as_json or form == "json" else _printed(import_text(done))
 
 

@@ -33,17 +33,33 @@ def import_onnx(
 ) -> ImportOutcome:
     """Write the ONNX model at `path` into the folder `out`. DiagnosticError (E11xx, E0702)."""
     from ..frontend.onnx import import_model
-    from ..frontend.tdsl_writer import write_tdsl
 
     values = {name: read_tensor(where).read() for name, where in binds.items()}
     made = import_model(path, values, dims, ignore_stated=ignore_stated)
-    text = write_tdsl(made.graph, f"Imported from {os.path.basename(path)}.")
-    name = made.graph.name
-    files = {f"{name}.tdsl": text.encode()}
-    if made.params:
-        files[f"{name}.safetensors"] = safetensors(unstacked(made.graph, made.params))
+    return _written(path, made.graph, made.params, made.notes, made.renamed, out)
+
+
+def import_stablehlo(path: str, entry: str | None, out: str | None) -> ImportOutcome:
+    """Write the StableHLO text at `path` into the folder `out`. DiagnosticError (E00xx, E11xx, E0702)."""
+    from ..frontend.stablehlo import import_file
+
+    _, made = import_file(path, entry=entry)
+    return _written(path, made.graph, made.params, made.notes, {}, out)
+
+
+def _written(
+    path: str, graph: Graph, params: Mapping[str, NDArray], notes: tuple[str, ...], renamed: Mapping[str, str],
+    out: str | None,
+) -> ImportOutcome:  # fmt: skip
+    """Writes the model that was read from `path`: its text, and its weights where it has any."""
+    from ..frontend.tdsl_writer import write_tdsl
+
+    name = graph.name
+    files = {f"{name}.tdsl": write_tdsl(graph, f"Imported from {os.path.basename(path)}.").encode()}
+    if params:
+        files[f"{name}.safetensors"] = safetensors(unstacked(graph, params))
     written = _write(out or name, files)
-    return ImportOutcome(made.graph, sum(a.size for a in made.params.values()), written, made.notes, made.renamed)
+    return ImportOutcome(graph, sum(a.size for a in params.values()), written, notes, renamed)
 
 
 def _write(folder: str, files: Mapping[str, bytes]) -> tuple[str, ...]:

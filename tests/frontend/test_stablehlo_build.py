@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 import tdslc
 from stablehlo_texts import SMALL
+from tdslc.compiler.build.imports import import_stablehlo
+from tdslc.compiler.frontend.canonical import canonical
 from tdslc.compiler.frontend.stablehlo import import_file
+from tdslc.compiler.language import load_model
 from tdslc.compiler.source import DiagnosticError
 
 
@@ -46,6 +49,13 @@ def test_a_broken_text_is_a_diagnostic(tmp_path: Path) -> None:
     with pytest.raises(DiagnosticError) as caught:
         tdslc.build(path)
     assert caught.value.diagnostics[0].code == "E1113"
+
+
+def test_a_text_is_imported_as_tdsl(model: Path, tmp_path: Path) -> None:
+    done = import_stablehlo(str(model), None, str(tmp_path / "out"))
+    assert [Path(f).name for f in done.files] == ["small.tdsl"]
+    again = load_model(done.files[0], {}, {}, None).graph
+    assert canonical(again) == canonical(done.graph)
 
 
 def test_weights_in_the_text_become_params_with_values(tmp_path: Path) -> None:

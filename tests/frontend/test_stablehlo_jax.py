@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +11,11 @@ import strategies
 from bodies import BODIES
 from hypothesis import HealthCheck, given, settings
 from stablehlo_texts import CONTROL, REGIONS, SMALL
+from tdslc.compiler.frontend.canonical import canonical
 from tdslc.compiler.frontend.stablehlo import export_text, import_text
+from tdslc.compiler.frontend.tdsl_writer import write_tdsl
 from tdslc.compiler.graph import OPS, Graph, evaluate, show, verify
+from tdslc.compiler.language import load_model
 
 jax = pytest.importorskip("jax", reason="needs JAX: pip install 'tdslc[jax]'")
 
@@ -41,6 +45,15 @@ def test_a_function_computes_what_jax_computes(name: str) -> None:
         expected = np.asarray(value)
         assert got.dtype == expected.dtype and got.shape == expected.shape
         np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=2e-5, atol=5e-6)
+
+
+@pytest.mark.parametrize("name", sorted(CASES.keys() - {"newton", "switch"}))  # these branch on data
+def test_a_function_is_written_as_tdsl_and_read_again(name: str, tmp_path: Path) -> None:
+    fn, args = CASES[name]()
+    graph = from_jax(fn, *args)
+    path = tmp_path / "model.tdsl"
+    path.write_text(write_tdsl(graph))
+    assert canonical(load_model(str(path), {}, {}, None).graph) == canonical(graph)
 
 
 def test_loops_of_scans_have_rows_and_stacks() -> None:

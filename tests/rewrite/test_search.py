@@ -122,11 +122,11 @@ REACHES = {
     ),
     "batch norm goes into the convolution": (
         '%0 = input(name="x") : f32[1, 3, 8, 8]\n%1 = param(name="w", stack=0) : f32[4, 3, 3, 3]\n%2 = param(name="s", stack=0) : f32[4]\n'
-        '%3 = conv(%0, %1, dilations=(1, 1), dtype=none, groups=1, high=(1, 1), low=(1, 1), precision="highest", strides=(1, 1)) : f32[1, 4, 8, 8]\n'
+        '%3 = conv(%0, %1, channels_last=false, dilations=(1, 1), dtype=none, groups=1, high=(1, 1), low=(1, 1), precision="highest", strides=(1, 1)) : f32[1, 4, 8, 8]\n'
         "%4 = broadcast(%2, dims=(1,), shape=(1, 4, 8, 8)) : f32[1, 4, 8, 8]\n%5 = mul(%3, %4) : f32[1, 4, 8, 8]\nreturn %5",
         '%0 = input(name="x") : f32[1, 3, 8, 8]\n%1 = param(name="w", stack=0) : f32[4, 3, 3, 3]\n%2 = param(name="s", stack=0) : f32[4]\n'
         "%3 = broadcast(%2, dims=(0,), shape=(4, 3, 3, 3)) : f32[4, 3, 3, 3]\n%4 = mul(%1, %3) : f32[4, 3, 3, 3]\n"
-        '%5 = conv(%0, %4, dilations=(1, 1), dtype=none, groups=1, high=(1, 1), low=(1, 1), precision="highest", strides=(1, 1)) : f32[1, 4, 8, 8]\nreturn %5',
+        '%5 = conv(%0, %4, channels_last=false, dilations=(1, 1), dtype=none, groups=1, high=(1, 1), low=(1, 1), precision="highest", strides=(1, 1)) : f32[1, 4, 8, 8]\nreturn %5',
     ),
 }
 

@@ -11,8 +11,11 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ...graph import Builder, Graph, InferError, NDArray, Node, TensorType, live
+import numpy as np
+
+from ...graph import OPS, Builder, Graph, InferError, NDArray, Node, TensorType, live
 from ...graph.dtypes import BOOL
+from ...graph.evaluate import REFERENCE
 from ...source import Diagnostic, Note, nearest
 from .call import Call, Handler, Refused
 from .literals import Unreadable
@@ -200,7 +203,31 @@ class Scope:
         for value, stated in zip(values, gives, strict=True):
             if self.b.types[value] != stated:
                 raise Refused(f"gives {self.b.types[value]} where the text states {stated}")
-        return values
+        return tuple(map(self._folded, values))
+
+    def _folded(self, value: int) -> int:
+        """`value`, or the literal that it is where its node works on literals that are one number everywhere."""
+        node = self.node(value)
+        if node is None or node.op not in OPS or not node.args or node.regions:
+            return value
+        numbers = [x for a in node.args if (x := self._number(a)) is not None]
+        if len(numbers) != len(node.args):
+            return value
+        if node.op in ("broadcast", "reshape", "transpose"):
+            (made,) = numbers
+        elif "elementwise" in OPS[node.op].traits:
+            made = OPS[node.op].eval(numbers, dict(node.attrs), _scalars(node), REFERENCE)[0]
+        else:
+            return value
+        number = made.item() if made.dtype.kind in "fiub" else made.astype(np.float64).item()
+        return self.b.full(int(number) if node.type.dtype.is_int else number, node.type.dtype, node.type.shape)
+
+    def _number(self, value: int) -> NDArray | None:
+        """The one number that a literal is everywhere, as an array without axes."""
+        node = self.node(value)
+        if node is None or node.op != "full":
+            return None
+        return OPS["full"].eval([], {**dict(node.attrs), "shape": ()}, _scalars(node), REFERENCE)[0]
 
     def _stated(self, op: Operation) -> tuple[TensorType, ...]:
         found: list[TensorType] = []
@@ -286,6 +313,10 @@ class Scope:
         if results is None:
             raise Refused(f"@{function.name} cannot be imported")
         return results
+
+
+def _scalars(node: Node) -> tuple[TensorType, ...]:
+    return tuple(t.with_shape(()) for t in node.types)
 
 
 def _with_captures(graph: Graph, own: int, wanted: Sequence[str], captures: Sequence[tuple[str, TensorType]]) -> Graph:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -15,8 +15,18 @@ from ..table import handles
 
 # Keys 1981 with the parameter of PyTorch, whose operator GridSample describes.
 _CUBIC = -0.75
-# A tap along one axis: where, as i32 [N, P], its weight [N, P] (None: 1), and where it lies inside (None: everywhere).
-Tap = tuple[int, "int | None", "int | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """The elements that coordinates read along one axis, each value [N, taps, P]: places as i32, weights, and where a
+    place lies inside. None: 1, or everywhere.
+    """
+
+    count: int
+    place: int
+    weight: int | None
+    inside: int | None
 
 
 def _affine(n: Call, x: int, by: float, plus: float) -> int:
@@ -38,69 +48,73 @@ def _held(n: Call, x: int, size: int) -> int:
     return n.b.one("min", n.b.one("max", x, n.like(0, x)), n.like(max(size - 1, 0), x))
 
 
-def _tap(n: Call, place: int, weight: int | None, size: int, padding: str, borders: tuple[float, float]) -> Tap:
-    """One element's place along an axis, by the rule for places outside."""
+def _taps(n: Call, x: int, size: int, mode: str, padding: str, borders: tuple[float, float]) -> Taps:
+    """The taps of coordinates x[N, P] along one axis."""
+    first, count = {"nearest": (0, 1), "linear": (0, 2), "cubic": (-1, 4)}[mode]
+    batch, points = n.b.types[x].shape
+    shape = (batch, count, points)
+    whole = n.b.one("round" if mode == "nearest" else "floor", x)
+    shifts = forms.constant(n.b, np.arange(first, first + count).astype(n.b.types[x].dtype.numpy), n.b.types[x].dtype)
+    spread = n.b.one("broadcast", shifts, shape=shape, dims=(1,))
+    place = n.b.one("add", n.b.one("broadcast", whole, shape=shape, dims=(0, 2)), spread)
+    weight: int | None = None
+    if mode != "nearest":
+        part = n.b.one("broadcast", n.b.one("sub", x, whole), shape=shape, dims=(0, 2))
+        distance = n.b.one("abs", n.b.one("sub", part, spread))
+        weight = _affine(n, distance, -1, 1) if mode == "linear" else _keys(n, distance)
     if padding == "reflection":
         place = _reflected(n, place, *borders)
     inside: int | None = None
     if padding == "zeros":
         above = n.b.one("ge", place, n.like(0, place))
         inside = n.b.one("and", above, n.b.one("lt", place, n.like(size, place)))
-    return forms.convert(n.b, _held(n, place, size), I32), weight, inside
+    return Taps(count, forms.convert(n.b, _held(n, place, size), I32), weight, inside)
 
 
-def _taps(n: Call, x: int, size: int, mode: str, padding: str, borders: tuple[float, float]) -> list[Tap]:
-    """The elements that a coordinate reads along one axis, with their weights."""
-    if mode == "nearest":
-        return [_tap(n, n.b.one("round", x), None, size, padding, borders)]
-    whole = n.b.one("floor", x)
-    part = n.b.one("sub", x, whole)
-    if mode == "linear":
-        weights = [n.b.one("sub", n.like(1, part), part), part]
-        shifts = range(2)
-    else:
-        shifts = range(-1, 3)
-        weights = [_keys(n, _distance(n, part, shift), abs(shift - 0.5) < 1) for shift in shifts]
-    return [
-        _tap(n, _affine(n, whole, 1, shift), weight, size, padding, borders)
-        for shift, weight in zip(shifts, weights, strict=True)
-    ]
-
-
-def _distance(n: Call, part: int, shift: int) -> int:
-    return n.b.one("abs", _affine(n, part, 1, -shift))
-
-
-def _keys(n: Call, d: int, near: bool) -> int:
-    """The cubic convolution kernel at distances up to 1 (`near`) or from 1 to 2."""
+def _keys(n: Call, d: int) -> int:
+    """The cubic convolution kernel at distances up to 2."""
     a = _CUBIC
-    if near:
-        inner = n.b.one("mul", _affine(n, d, a + 2, -(a + 3)), n.b.one("mul", d, d))
-        return _affine(n, inner, 1, 1)
+    near = _affine(n, n.b.one("mul", _affine(n, d, a + 2, -(a + 3)), n.b.one("mul", d, d)), 1, 1)
     inner = _affine(n, n.b.one("mul", _affine(n, d, a, -5 * a), d), 1, 8 * a)
-    return _affine(n, n.b.one("mul", inner, d), 1, -4 * a)
+    far = _affine(n, n.b.one("mul", inner, d), 1, -4 * a)
+    return n.b.one("select", n.b.one("le", d, n.like(1, d)), near, far)
 
 
-def sampled(n: Call, x: int, axes: Sequence[Sequence[Tap]]) -> int:
-    """x[N, C, …] at P places of each batch: [N, C, P]. `axes` are the taps along each spatial axis."""
+def sampled(n: Call, x: int, axes: Sequence[Taps]) -> int:
+    """x[N, C, …] at P places of each batch: [N, C, P]. One gather reads all combinations of the axes' taps."""
     batch, channels, *spatial = n.b.types[x].shape
+    points = n.b.types[axes[0].place].shape[2]
+    counts = tuple(t.count for t in axes)
+    every = (batch, *counts, points)
+
+    def wide(v: int, axis: int) -> int:
+        return n.b.one("broadcast", v, shape=every, dims=(0, 1 + axis, len(counts) + 1))
+
+    index = wide(axes[0].place, 0)
+    for i, t in enumerate(axes[1:], 1):
+        index = n.b.one("add", n.b.one("mul", index, n.like(spatial[i], index)), wide(t.place, i))
     flat = forms.reshape(n.b, x, (batch, channels, prod(spatial)))
+    line = (batch, prod(counts) * points)
+    shape = (batch, channels, line[1])
+    places = n.b.one("broadcast", forms.reshape(n.b, index, line), shape=shape, dims=(0, 2))
+    value = forms.gather_elements(n.b, flat, places, 2, wrap=False)
+    weight = _joined(n, [wide(t.weight, i) for i, t in enumerate(axes) if t.weight is not None], "mul")
+    inside = _joined(n, [wide(t.inside, i) for i, t in enumerate(axes) if t.inside is not None], "and")
+    if weight is not None:
+        value = n.b.one("mul", value, n.b.one("broadcast", forms.reshape(n.b, weight, line), shape=shape, dims=(0, 2)))
+    if inside is not None:
+        mask = n.b.one("broadcast", forms.reshape(n.b, inside, line), shape=shape, dims=(0, 2))
+        value = n.b.one("select", mask, value, n.like(0, value))
+    if prod(counts) == 1:
+        return value
+    apart = forms.reshape(n.b, value, (batch, channels, prod(counts), points))
+    return n.b.one("reduce_sum", apart, axes=(2,))
+
+
+def _joined(n: Call, parts: Sequence[int], op: str) -> int | None:
     total: int | None = None
-    for taps in product(*axes):
-        index, weight, inside = taps[0]
-        for size, (place, w, i) in zip(spatial[1:], taps[1:], strict=True):
-            index = n.b.one("add", n.b.one("mul", index, n.like(size, index)), place)
-            weight = w if weight is None else weight if w is None else n.b.one("mul", weight, w)
-            inside = i if inside is None else inside if i is None else n.b.one("and", inside, i)
-        shape = (batch, channels, n.b.types[index].shape[1])
-        value = forms.gather_elements(n.b, flat, n.b.one("broadcast", index, shape=shape, dims=(0, 2)), 2, wrap=False)
-        if weight is not None:
-            value = n.b.one("mul", value, n.b.one("broadcast", weight, shape=shape, dims=(0, 2)))
-        if inside is not None:
-            mask = n.b.one("broadcast", inside, shape=shape, dims=(0, 2))
-            value = n.b.one("select", mask, value, n.like(0, value))
-        total = value if total is None else n.b.one("add", total, value)
-    assert total is not None
+    for v in parts:
+        total = v if total is None else n.b.one(op, total, v)
     return total
 
 
@@ -119,7 +133,7 @@ def grid_sample(n: Call) -> int:
     if 0 in spatial:
         n.refuse(f"there is nothing to sample in {n.type(0)}")
     points = forms.reshape(n.b, forms.convert(n.b, grid, n.dtype(0)), (batch, prod(out), len(spatial)))
-    axes: list[list[Tap]] = []
+    axes: list[Taps] = []
     for i, size in enumerate(int(d) for d in spatial):
         column = forms.slice_any(n.b, points, (len(spatial) - 1 - i,), (len(spatial) - i,), axes=(2,))
         unit = forms.reshape(n.b, column, (batch, prod(out)))
@@ -149,7 +163,7 @@ def deform_conv(n: Call) -> int:
     if channels != each * groups or made % groups or channels % moved or n.shape(2)[1] != moved * count * 2:
         n.refuse(f"{n.type(0)}, {n.type(1)} and offsets {n.type(2)} do not fit {groups} groups and {moved} of offsets")
     offsets = forms.reshape(n.b, n.x(2), (batch * moved, count, 2, places))
-    axes: list[list[Tap]] = []
+    axes: list[Taps] = []
     for axis in range(2):
         part = forms.slice_any(n.b, offsets, (axis,), (axis + 1,), axes=(2,))
         flat = forms.reshape(n.b, part, (batch * moved, count * places))
