@@ -19,7 +19,6 @@ from pathlib import Path
 import onnx_suite as suite
 
 DOCS = Path(__file__).parent.parent / "docs" / "conformance.md"
-BEGIN, END = "<!-- onnx: written by bench/conformance.py -->", "<!-- onnx: end -->"
 TIERS = {
     "A": "node, tier A: f32, i32, i64, bool; operators that networks use",
     "B": "node, tier B: other integers, f16, bf16, f64",
@@ -60,7 +59,7 @@ def main(args: Sequence[str]) -> int:
     print(text)
     print(f"{seconds:.0f} s", file=sys.stderr)
     if given.write:
-        write(text)
+        write_section("onnx", text)
     return 0
 
 
@@ -166,13 +165,14 @@ def _reason(text: str) -> str:
     return text.replace("<bytes>: ", "").replace("|", "/")
 
 
-def write(text: str) -> None:
-    """Put the tables between their marks in docs/conformance.md."""
-    old = DOCS.read_text(encoding="utf-8") if DOCS.exists() else f"# Conformance\n\n{BEGIN}\n{END}\n"
-    if BEGIN not in old:
-        old = f"{old.rstrip()}\n\n{BEGIN}\n{END}\n"
-    before, _, rest = old.partition(BEGIN)
-    DOCS.write_text(f"{before}{BEGIN}\n{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
+def write_section(name: str, text: str) -> None:
+    """Put `text` between the marks of its section of docs/conformance.md; a new section goes to the end."""
+    begin, end = f"<!-- {name}: begin, written by bench/ -->", f"<!-- {name}: end -->"
+    old = DOCS.read_text(encoding="utf-8") if DOCS.exists() else "# Conformance\n"
+    if begin not in old:
+        old = f"{old.rstrip()}\n\n{begin}\n{end}\n"
+    before, _, rest = old.partition(begin)
+    DOCS.write_text(f"{before}{begin}\n{text}{end}{rest.partition(end)[2]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -227,9 +227,10 @@ class Machine:
         from tdslc.compiler.build.targets import load_machine
 
         self.machine = load_machine(spec, ())
+        self.seconds = 0.0
 
     def run(self, graph: Any, inputs: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The outputs of `graph`, simulated."""
+        """The outputs of `graph`, simulated; `seconds` is then what it took by simulation."""
         from tdslc.compiler.plan import load_values, plan
         from tdslc.compiler.plan.target import PlanOptions
 
@@ -238,6 +239,7 @@ class Machine:
         faults = self.machine.verify(program)
         if faults:
             raise AssertionError(f"the program is malformed: {faults[0]}")
+        self.seconds = self.machine.time(program).seconds
         loaded = {**params, **load_values(made, params, self.machine.contraction)}
         names = [str(n.attr("name")) for n in made.graph.params]
         outputs = self.machine.run(program, {**{name: loaded[name] for name in names}, **inputs})
@@ -289,7 +291,7 @@ def _one_set(
     own = {t.name for t in model.graph.initializer}
     infos = [i for i in model.graph.input if i.name not in own]
     given = dict(zip((i.name for i in infos), inputs, strict=True))
-    dims = _dims(infos, given)
+    dims = dims_of(infos, given)
     imported, bound = import_with_binds(case, given, dims)
     faults = verify(imported.graph)
     if faults:
@@ -307,7 +309,7 @@ def _one_set(
     return bound, ""
 
 
-def _dims(infos: Iterable[Any], given: Mapping[str, Any]) -> dict[str, int]:
+def dims_of(infos: Iterable[Any], given: Mapping[str, Any]) -> dict[str, int]:
     """Symbolic dims as the inputs at hand have them."""
     found: dict[str, int] = {}
     for info in infos:

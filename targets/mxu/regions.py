@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm
+from typing import Literal
 
 import numpy as np
 
@@ -87,13 +88,32 @@ def term_range(term: Term, start: int, stop: int) -> tuple[int, int]:
     return min(ends), max(ends)
 
 
-def hull(address: Address, length: int, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-    """(lowest byte, one past the highest) of `length` bytes at `address` over all loops in `ranges`."""
+def hull(
+    address: Address, length: int, ranges: Mapping[str, tuple[int, int]], periodic: Sequence[Condition] = ()
+) -> tuple[int, int]:
+    """(lowest byte, one past the highest) of `length` bytes at `address` over all loops in `ranges`.
+
+    `periodic` are conditions that hold, on terms with a modulus: they narrow terms that run with the same period.
+    """
     low = high = address.base
     for t in address.terms:
         a, b = term_range(t, *ranges[t.loop])
+        if t.mod and periodic:
+            a, b = _narrowed_term(t, (a, b), periodic)
         low, high = low + a, high + b
     return low, high + length
+
+
+def _narrowed_term(t: Term, ends: tuple[int, int], periodic: Sequence[Condition]) -> tuple[int, int]:
+    """The ends of what `t`, which lies in `ends`, is where conditions on the same step hold."""
+    own = [c for c in periodic if _step(c.term) == _step(t)]
+    steps = [s for s in range(t.mod) if all(compare(c.relation, c.term.coef * s, c.value) for c in own)]
+    values = [t.coef * s for s in steps if ends[0] <= t.coef * s <= ends[1]]
+    return (min(values), max(values)) if own and values else ends
+
+
+def _step(t: Term) -> tuple[str, int, int, int]:
+    return t.loop, t.div, t.mod, t.offset
 
 
 def period(terms: Iterable[Term]) -> int:
@@ -110,16 +130,20 @@ def loop_range(loop: Loop) -> tuple[int, int]:
 
 def holds(c: Condition, i: int) -> bool:
     """Whether a condition holds at iteration `i` of its loop."""
-    x = c.term.at(i)
-    match c.relation:
+    return compare(c.relation, c.term.at(i), c.value)
+
+
+def compare(relation: Literal["eq", "ne", "lt", "ge"], x: int, value: int) -> bool:
+    """Whether `x` stands in `relation` to `value`."""
+    match relation:
         case "eq":
-            return x == c.value
+            return x == value
         case "ne":
-            return x != c.value
+            return x != value
         case "lt":
-            return x < c.value
+            return x < value
         case "ge":
-            return x >= c.value
+            return x >= value
 
 
 def changes(c: Condition, i: int, stop: int) -> int:

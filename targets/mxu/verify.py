@@ -58,6 +58,8 @@ class _Check:
     faults: list[str] = field(default_factory=list[str])
     bodies: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     spans: dict[str, list[tuple[int, int]]] = field(default_factory=dict[str, list[tuple[int, int]]])
+    # The conditions around, of those on terms with a modulus, which ranges cannot say.
+    periodic: tuple[Condition, ...] = ()
 
     def buffers(self) -> None:
         sizes = {"vmem": self.chip.mem.vmem_bytes, "hbm": self.chip.mem.hbm_bytes}
@@ -86,7 +88,10 @@ class _Check:
                 self.faults += (f"{_where(kernel, i)}: {fault}" for fault in self.instruction(i, ranges))
                 inside = narrowed(ranges, i.conditions) if isinstance(i, When) else None
                 if isinstance(i, When) and inside is not None:
+                    before = self.periodic
+                    self.periodic = (*before, *(c for c in i.conditions if c.term.mod))
                     self.stream(i.body, inside, kernel)
+                    self.periodic = before
 
     def loop(self, i: Loop, ranges: Ranges, kernel: str) -> None:
         if i.var in ranges:
@@ -172,7 +177,7 @@ class _Check:
         if len(v.strides) != len(v.shape) or min((*v.strides, *v.shape), default=0) < 0:
             yield f"strides {list(v.strides)} do not fit shape {list(v.shape)}"
             return
-        low, high = hull(v.address, view_extent(v).length, ranges)
+        low, high = hull(v.address, view_extent(v).length, ranges, self.periodic)
         if high > low and not any(a <= low and high <= b for a, b in self.spans.get(v.memory, [])):
             yield f"bytes {low} to {high - 1} of {v.memory} lie in no buffer"
 
