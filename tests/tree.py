@@ -7,8 +7,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # The rooms that are shipped, and the kinds of files in them that are.
 ROOMS = ("compiler", "grammar", "rules", "stdlib", "targets")
 SHIPPED_SUFFIXES = (".py", ".lark", ".rules", ".tdsl", ".csl", ".toml")
-# Where git cannot tell: what tools leave behind.
-_LEFT_BEHIND = {"build", "dist", "__pycache__"}
+# Where git cannot tell: what tools leave behind, at the top only (compiler/build is a room).
+_LEFT_BEHIND_AT_TOP = {"build", "dist"}
 _HIDDEN_AND_OURS = {".ci", ".gitignore"}
 
 
@@ -19,7 +19,7 @@ def project_files() -> list[Path]:
         listed = subprocess.run(command, capture_output=True, check=True).stdout.decode().split("\0")
         found = {Path(name) for name in listed if name}
     except (OSError, subprocess.CalledProcessError):
-        found = {path for path in (p.relative_to(ROOT) for p in ROOT.rglob("*")) if all(map(_is_ours, path.parts))}
+        found = {path for path in (p.relative_to(ROOT) for p in ROOT.rglob("*")) if _is_ours(path.parts)}
     return sorted(path for path in found if (ROOT / path).is_file())
 
 
@@ -28,9 +28,13 @@ def shipped_files() -> list[Path]:
     return [path for path in project_files() if _is_shipped(path)]
 
 
-def _is_ours(part: str) -> bool:
-    left_behind = part in _LEFT_BEHIND or part.endswith(".egg-info")
-    return not left_behind and (not part.startswith(".") or part in _HIDDEN_AND_OURS)
+def _is_ours(parts: tuple[str, ...]) -> bool:
+    return parts[0] not in _LEFT_BEHIND_AT_TOP and not any(map(_is_left_behind, parts))
+
+
+def _is_left_behind(part: str) -> bool:
+    hidden = part.startswith(".") and part not in _HIDDEN_AND_OURS
+    return hidden or part == "__pycache__" or part.endswith(".egg-info")
 
 
 def _is_shipped(path: Path) -> bool:
