@@ -4,9 +4,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 from tdslc.compiler.source import DiagnosticError, render_all
 from tdslc.targets.wse.chip import load
-from tdslc.targets.wse.csl.program import Program, compile_program
+from tdslc.targets.wse.csl.layout import Layout
+from tdslc.targets.wse.csl.program import Program, compile_placed, compile_program, one_file
+from tdslc.targets.wse.csl.routes import Routes
+from tdslc.targets.wse.csl.world import Rectangle
 
 _FILE = re.compile(r"^// FILE: (\S+)\n", re.MULTILINE)
 
@@ -21,6 +25,16 @@ def write_files(text: str, folder: Path) -> Path:
 
 def compiled(text: str, folder: Path, arch: str = "wse3", params: Mapping[str, int] | None = None) -> Program:
     return compile_program(str(write_files(text, folder)), load(arch).value.front_end, params)
+
+
+def placed(text: str, folder: Path, arch: str = "wse3", width: int = 1, height: int = 1) -> Program:
+    """The program of PEs that all run `text`, without a layout: every name may be exported."""
+    path = folder / "pe.csl"
+    path.write_text(text, encoding="utf-8")
+    y, x = (axis.ravel() for axis in np.mgrid[:height, :width])
+    rectangle = Rectangle(width, height, (width, height), (0, 0))
+    layout = Layout(rectangle, (one_file(str(path), {}, x, y),), Routes(width, height, [], [], {}), None)
+    return compile_placed(layout, load(arch).value.front_end, str(path))
 
 
 def told(text: str, folder: Path, arch: str = "wse3", params: Mapping[str, int] | None = None) -> str:

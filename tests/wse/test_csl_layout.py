@@ -149,7 +149,7 @@ layout {
     )
     rx, tx = program.routes.masks(4)
     west, east, north, ramp = 1, 2, 8, 16
-    assert rx[:, 0, 1].tolist() == [west, ramp, 0, west] and tx[:, 0, 1].tolist() == [
+    assert rx[:, 0, 1].tolist() == [west, ramp, 0, ramp] and tx[:, 0, 1].tolist() == [
         east | ramp,
         east | ramp,
         0,

@@ -126,7 +126,8 @@ comptime { @bind_local_task(main, id); }
         "    while (i.0 < 4)\n"
         "        if (n > 2)\n"
         "            break\n"
-        "        x[i.0 * 4] = (x[i.0 * 4] + (half(x[(3 - i.0) * 4]) * 2.0))\n"
+        "        place.1 = &x[i.0 * 4]\n"
+        "        (place.1).* = ((place.1).* + (half(x[(3 - i.0) * 4]) * 2.0))\n"
         "    step\n"
         "        i.0 = (i.0 + 1)\n"
         "    while (n < 10)\n"
@@ -175,3 +176,36 @@ comptime { @bind_local_task(main, id); @initialize_queue(oq, .{ .color = @get_co
     assert "base = &a[96], extents = (4, 8), strides = (-8, 1)" in lines[2]
     assert "base = &a[68]" in lines[2]
     assert lines[3].endswith("async = true, activate = local_task_id 9)")
+
+
+def test_repro_a_switch_over_every_member_of_an_enum_needs_no_else(tmp_path: Path) -> None:
+    text = """
+const shade = enum(u16) { DARK, LIGHT = 7 };
+var now: shade = shade.DARK;
+var r: u16 = 0;
+const id = @get_local_task_id(9);
+fn other(s: shade) u16 {
+  switch (s) {
+    shade.DARK => return 1,
+    shade.LIGHT => { return 2; },
+  }
+}
+task main() void { r = other(now); }
+comptime { @bind_local_task(main, id); }
+"""
+    assert told(one_pe(text), tmp_path) == ""
+    assert "E1009" in told(one_pe(text.replace("LIGHT = 7", "LIGHT = 7, GREY")), tmp_path)
+
+
+def test_repro_a_function_given_to_a_function_is_called_by_name(tmp_path: Path) -> None:
+    text = """
+var r: f32 = 3.0;
+const id = @get_local_task_id(9);
+fn twice(x: f32) f32 { return 2.0 * x; }
+fn square(x: f32) f32 { return x * x; }
+fn apply(f: fn(f32)f32, x: f32) f32 { return f(x); }
+task main() void { r = apply(twice, r) + apply(square, r); }
+comptime { @bind_local_task(main, id); }
+"""
+    (made,) = compiled(one_pe(text), tmp_path).classes
+    assert [i.name for i in made.instances] == ["main", "apply", "apply", "twice", "square"]

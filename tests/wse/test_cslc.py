@@ -67,7 +67,10 @@ def test_a_program_is_checked_and_its_params_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
     argv = [str(layout), "--arch=wse2", "--params=width:3,scale:2.5", "--colors=c:7", f"-o={out}", "--memcpy"]
     assert main(argv, said.append) == 0
-    assert json.loads((out / "out.json").read_text()) == {"params": {"width": "3", "scale": "2.5", "c": "7"}}
+    assert json.loads((out / "out.json").read_text()) == {
+        "params": {"width": "3", "scale": "2.5", "c": "7"},
+        "colors": {"c": "7"},
+    }
     assert said == [
         "3 x 1 PEs on wse2, 2 programs\n"
         "        2 PEs  pe.csl: main (local 9); 4 of 49,152 bytes of variables\n"

@@ -498,16 +498,24 @@ _library_operation("teardown_pending", t.U32, ())
 _library_operation("queue_bind", t.VOID, (t.BOOL, t.U16, t.U16))
 _library_operation("queue_flush_exit", t.VOID, (t.OUTPUT_QUEUE,))
 _library_operation("task_priority", t.VOID, (t.U16, t.BOOL))
-_library_operation("trace_u32", t.VOID, (t.U16, t.U32))
 _library_operation("print_u32", t.VOID, (t.U16, t.U16, t.U32))
 
 
-@register("tdslc_trace_text", 2)
+@register("tdslc_trace_u32", 3)
+def _trace_u32(use: Use, args: list[Arg]) -> Value:
+    """`@tdslc_trace_u32(key, tag, value)`: a record of a number. Strings travel as the data of constants."""
+    key = c.Constant(t.STRING, string_arg(args[0]))
+    tag, value = (to_code(coerce(a.value, p, a.span), use.span) for a, p in zip(args[1:], (t.U16, t.U32), strict=True))
+    use.frame.emit(c.Do(c.Operation(t.VOID, "trace_u32", (key, tag, value), use.span)), use.span)
+    return NOTHING
+
+
+@register("tdslc_trace_text", 3)
 def _trace_text(use: Use, args: list[Arg]) -> Value:
-    """A record of text: the operation's place holds no code for strings, so they travel as a constant's data."""
-    tag = coerce(args[0].value, t.U16, args[0].span)
-    text = c.Constant(t.STRING, string_arg(args[1]))
-    use.frame.emit(c.Do(c.Operation(t.VOID, "trace_text", (to_code(tag, use.span), text), use.span)), use.span)
+    """`@tdslc_trace_text(key, tag, text)`: a record of text."""
+    key, text = (c.Constant(t.STRING, string_arg(a)) for a in (args[0], args[2]))
+    tag = to_code(coerce(args[1].value, t.U16, args[1].span), use.span)
+    use.frame.emit(c.Do(c.Operation(t.VOID, "trace_text", (key, tag, text), use.span)), use.span)
     return NOTHING
 
 
@@ -557,6 +565,8 @@ def _math(use: Use, args: list[Arg]) -> Value:
     name, values = string_arg(args[0]), [a.value for a in args[1:]]
     if not isinstance(values[0].type, t.Float):
         fail("E1010", f"this function takes f16 or f32, not {t.show(values[0].type)}", args[1].span)
+    if all(isinstance(v, Known) for v in values):
+        return numbers.function(name, cast("list[Known]", values))
     if use.frame.out is None:
         fail("E1016", "this function can only be computed when the program runs", use.span)
     code = c.Operation(values[0].type, name, tuple(to_code(v, use.span) for v in values), use.span)

@@ -63,7 +63,9 @@ def call_function(fn: FnValue, args: list[tuple[Value, Span]], f: Frame, span: S
     for formal, (value, at) in zip(decl.formals, args, strict=True):
         type = type_of(formal.type, inner)
         got = coerce(value, type, at, f"argument `{formal.name}`")
-        fixed = formal.comptime or (t.comptime_only(got.type) or got.type == FUNCTION)
+        # A known function as an argument makes an instance of its own, whose calls need no pointer.
+        function = got.type == FUNCTION or (isinstance(got, Known) and isinstance(got.data, FnValue))
+        fixed = formal.comptime or t.comptime_only(got.type) or function
         if formal.comptime:
             known(got, at, f"argument `{formal.name}`")
         bound.append((formal, got, fixed))
@@ -162,6 +164,12 @@ def entry_instance(value: Known, f: Frame, span: Span) -> c.Instance:
             fail("E1010", f"parameter `{formal.name}` of `{fn.decl.name}` must be of a type that a PE can hold", span)
         bound.append((formal, Unknown(param, c.Local(param, 0)), False))
     return instance_of(fn, bound, type.result, f, span)
+
+
+def pointed_instance(fn: FnValue, span: Span) -> c.Instance:
+    """The instance of a function that a run points at."""
+    frame = Frame(fn.module.world, fn.module, Scope(), "comptime")
+    return entry_instance(Known(FUNCTION, fn), frame, span)
 
 
 def _frozen(value: Value) -> Any:

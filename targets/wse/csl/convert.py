@@ -160,6 +160,8 @@ def pack(items: list[Known], type: t.Array) -> ArrayData:
 
 def _pointer(value: Value, type: t.Pointer) -> Value | None:
     source = value.type
+    if source == FUNCTION and isinstance(type.to, t.Function):
+        return _function(value, type)
     if not isinstance(source, t.Pointer) or (source.const and not type.const):
         return None
     whole = source.to == type.to and source.many == type.many
@@ -169,11 +171,12 @@ def _pointer(value: Value, type: t.Pointer) -> Value | None:
     return Known(type, value.data) if isinstance(value, Known) else Unknown(type, value.code)
 
 
-def _function(value: Value, type: t.Function) -> Value | None:
+def _function(value: Value, type: t.Function | t.Pointer) -> Value | None:
+    """A function where a function or a pointer to one is needed."""
     if not isinstance(value, Known) or value.type != FUNCTION:
         return None
     have = function_type(value.data)
-    return Known(type, value.data) if have == type else None
+    return Known(type, value.data) if have == (type.to if isinstance(type, t.Pointer) else type) else None
 
 
 def function_type(fn: FnValue) -> t.Function:
@@ -196,7 +199,30 @@ def to_code(value: Value, span: Span) -> c.Code:
         )
     if t.comptime_only(value.type):
         fail("E1013", f"a PE cannot hold a value of type {t.show(value.type)}", span)
+    held(value, span)
     return c.Constant(value.type, value.data)
+
+
+def held(value: Known, span: Span) -> None:
+    """A run will hold `value`: the functions that it points at are built."""
+    if t.holds_functions(value.type):
+        _build(value.data, span)
+
+
+def _build(data: Any, span: Span) -> None:
+    from .calls import pointed_instance  # the two modules need each other: calls convert their arguments
+
+    match data:
+        case FnValue():
+            pointed_instance(data, span)
+        case ArrayData(items):
+            for item in items.ravel():
+                _build(cast(Known, item).data, span)
+        case dict():
+            for item in cast("dict[str, Known]", data).values():
+                _build(item.data, span)
+        case _:
+            pass
 
 
 def element(value: Known, offset: Any) -> Known:

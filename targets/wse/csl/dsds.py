@@ -11,11 +11,11 @@ from . import types as t
 from .builtins import MANY, Arg, Use, dsd_data, operation, register, struct_arg, type_arg
 from .calls import instance_of
 from .convert import coerce, function_type, known, number, to_code
-from .ids import check_range, task_id
+from .ids import check_range, in_program, task_id
 from .places import pointer_to, reference
-from .routes import check_fields, choice
-from .values import NOTHING, Access, Address, Dsd, Dsr, Known, Symbol, Unknown, Value, fail, plain
-from .world import FnValue
+from .routes import check_fields, choice, struct_fields
+from .values import NOTHING, Access, Address, Dsd, Dsr, Known, Symbol, Unknown, Value, fail, plain, uniform
+from .world import Effect, FnValue
 
 _TENSOR = t.Basic("tensor_access")
 _FABRIC_FIELDS = (
@@ -40,6 +40,10 @@ _FIELD_TYPES: dict[str, t.Type] = {
 }  # fmt: skip
 
 
+# Fields of which one member is set, as in `.{ .high = true }`.
+_CHOICES = {"simd_mode": ("simd_32", "simd_64", "simd_32_or_64"), "priority": ("high", "medium", "low")}
+
+
 @register("get_dsd", 2)
 def _get_dsd(use: Use, args: list[Arg]) -> Value:
     kind = type_arg(args[0])
@@ -56,9 +60,15 @@ def _get_dsd(use: Use, args: list[Arg]) -> Value:
     for name, value in given.items():
         if name in _FIELD_TYPES:
             fields[name] = coerce(value, _FIELD_TYPES[name], span, f"`.{name}`")
-    for name in ("simd_mode", "priority", "on_control"):
+    for name, choices in _CHOICES.items():
         if name in given:
-            fields[name] = given[name]
+            fields[name] = choice(given[name], choices, span)
+    if "on_control" in given:
+        ends = _on_control(given["on_control"], use, span)
+        if ends not in (None, "terminate"):
+            fail("E1034", "`.on_control` of a DSD can only end an operation", span, help="give it to the operation")
+        if ends:
+            fields["on_control"] = ends
     if kind in t.MEMORY_DSDS:
         return _memory(kind, given, fields, use, span)
     return _fabric(kind, fields, use, span)
@@ -268,6 +278,11 @@ def _load_to_dsr(use: Use, args: list[Arg]) -> Value:
     if args[1].type not in t.DSDS:
         fail("E1010", f"a DSD is loaded into a DSR, not {t.show(args[1].type)}", args[1].span)
     settings = _settings(use, args[2], (*_ASYNC, "save_address", "single_step")) if len(args) > 2 else {}
+    if use.frame.out is None:
+        in_program(use)
+        dsr, dsd = (known(a.value, a.span) for a in args[:2])
+        use.frame.world.effects.append(Effect(use.name, (dsr, dsd, settings), use.span))
+        return NOTHING
     operands = (to_code(args[0].value, args[0].span), to_code(args[1].value, args[1].span))
     use.frame.emit(c.Do(c.Vector(t.VOID, use.name, operands, settings, use.span)), use.span)
     return NOTHING
@@ -406,7 +421,9 @@ def _settings(use: Use, arg: Arg, allowed: tuple[str, ...]) -> dict[str, Any]:
             made[name] = to_code(id, arg.span)
         elif name == "priority":
             made[name] = choice(value, ("high", "medium", "low"), arg.span)
-        elif name in ("index", "ut_id", "on_control"):
+        elif name == "on_control":
+            made[name] = _on_control(value, use, arg.span)
+        elif name in ("index", "ut_id"):
             made[name] = to_code(coerce(value, t.U16, arg.span) if name == "index" else value, arg.span)
         else:
             made[name] = bool(known(coerce(value, t.BOOL, arg.span, f"`.{name}`"), arg.span).data)
@@ -418,6 +435,21 @@ def _settings(use: Use, arg: Arg, allowed: tuple[str, ...]) -> dict[str, Any]:
             help="add `.async = true`",
         )
     return made
+
+
+def _on_control(value: Value, use: Use, span: Span) -> Any:
+    """What a control wavelet does to an operation: "terminate" it, or end it and activate a task (its id); or None."""
+    given = struct_fields(value, span)
+    name = choice(value, ("terminate", "activate", "unblock"), span)
+    if name == "terminate":
+        on = known(coerce(given[name], t.BOOL, span, "`.terminate`"), span, "`.terminate`")
+        return name if uniform(on.data) else None
+    if name == "unblock":
+        fail("E1045", "`.on_control = .{ .unblock = ... }` cannot be run", span, help="activate a task that unblocks")
+    id = task_id(given[name], use, span)
+    if id.type != t.LOCAL_ID:
+        fail("E1010", f"`.activate` takes {t.show(t.LOCAL_ID)}, not {t.show(id.type)}", span)
+    return to_code(id, span)
 
 
 # ---- @map ----------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def _act(use: Use, value: Value, span: Span) -> Value:
     """Now, in a run; or at the start, in a comptime block."""
     if use.frame.out is not None:
         return operation(use, t.VOID, [value])
-    _in_program(use)
+    in_program(use)
     got = known(value, span, "the id")
     use.frame.world.effects.append(Effect(use.name, (got.type, uniform(got.data)), use.span))
     return NOTHING
@@ -140,7 +140,7 @@ def _queue_flush(use: Use, args: list[Arg]) -> Value:
 # ---- what comptime blocks of a program declare ---------------------------------------------------
 
 
-def _in_program(use: Use) -> None:
+def in_program(use: Use) -> None:
     f = use.frame
     if f.world.mode != "program" or f.out is not None:
         place = "a layout" if f.world.mode == "layout" else "a function that runs"
@@ -166,7 +166,7 @@ def _function(arg: Arg, use: Use, is_task: bool) -> Known:
 
 def _bind(kind: str, type: t.Basic) -> None:
     def handler(use: Use, args: list[Arg]) -> Value:
-        _in_program(use)
+        in_program(use)
         task = _function(args[0], use, True)
         got = known(_of_types(args[1].value, (type,), use, args[1].span), args[1].span, "the id")
         id = Known(type, uniform(got.data))
@@ -208,7 +208,7 @@ _bind("control", t.CONTROL_ID)
 
 @register("initialize_queue", 1, 2)
 def _initialize_queue(use: Use, args: list[Arg]) -> Value:
-    _in_program(use)
+    in_program(use)
     queue = known(
         _of_types(args[0].value, (t.INPUT_QUEUE, t.OUTPUT_QUEUE), use, args[0].span), args[0].span, "the queue"
     )
@@ -249,7 +249,7 @@ def _initialize_queue(use: Use, args: list[Arg]) -> Value:
 
 @register("set_local_color_config", 2)
 def _set_local_color_config(use: Use, args: list[Arg]) -> Value:
-    _in_program(use)
+    in_program(use)
     color = known(_of_types(args[0].value, (t.COLOR,), use, args[0].span), args[0].span, "the color")
     id = uniform(color.data)
     config = read_config(args[1].value, id, use.frame.world.arch, args[1].span)
@@ -268,7 +268,7 @@ def _set_empty_queue_handler(use: Use, args: list[Arg]) -> Value:
 
 
 def _handler(use: Use, args: list[Arg], type: t.Basic) -> Value:
-    _in_program(use)
+    in_program(use)
     function = _function(args[0], use, False)
     got = known(_of_types(args[1].value, (type,), use, args[1].span), args[1].span)
     id = uniform(got.data)
@@ -283,7 +283,7 @@ def _handler(use: Use, args: list[Arg], type: t.Basic) -> Value:
 
 @register("export_symbol", 1, 2)
 def _export_symbol(use: Use, args: list[Arg]) -> Value:
-    _in_program(use)
+    in_program(use)
     named = use.call.args[0]
     name = string_arg(args[1]) if len(args) > 1 else use.frame.span(named.at).text.rpartition(".")[2]
     value = args[0].value
@@ -396,7 +396,7 @@ def _export_name(use: Use, args: list[Arg]) -> Value:
 
 @register("rpc", 1)
 def _rpc(use: Use, args: list[Arg]) -> Value:
-    _in_program(use)
+    in_program(use)
     got = known(_of_types(args[0].value, (t.DATA_ID,), use, args[0].span), args[0].span)
     use.frame.world.effects.append(Effect(use.name, (uniform(got.data),), use.span))
     return NOTHING

@@ -116,7 +116,7 @@ def _gathered(world: World, r: Rectangle) -> Layout:
             case _:
                 pass
     _check_cover(tiles, r, world)
-    return Layout(r, tuple(_merged(tiles)), routes, exports)
+    return Layout(r, tuple(merged(tiles)), routes, exports)
 
 
 def _tile(x: Any, y: Any, path: str, params: Known, span: Span) -> Tile:
@@ -166,7 +166,7 @@ def _check_cover(tiles: list[Tile], r: Rectangle, world: World) -> None:
 # ---- tiles of one form ---------------------------------------------------------------------------
 
 
-def _merged(tiles: list[Tile]) -> list[Tile]:
+def merged(tiles: list[Tile]) -> list[Tile]:
     """Tiles of one file whose params differ in numbers only, as one."""
     groups: dict[Any, list[Tile]] = {}
     for tile in tiles:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ....compiler.source import Span
 from . import types as t
-from .values import Affine, Known, by_lane, fail, uniform
+from .values import Affine, Known, Lanes, by_lane, fail, uniform
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -255,6 +255,30 @@ def _affine(op: str, a: Any, b: Any, span: Span) -> Affine:
         index, factor = (x, int(uniform(y.constant))) if any(x.coefficients) else (y, int(uniform(x.constant)))
         return Affine(index.constant * factor, tuple(c * factor for c in index.coefficients))
     return fail("E1018", f"`{op}` of index variables: a tensor access must be linear in them", span)
+
+
+def _inverse(x: Lanes) -> Lanes:
+    return 1.0 / x
+
+
+def _inverse_root(x: Lanes) -> Lanes:
+    return 1.0 / np.sqrt(x)
+
+
+_FUNCTIONS: dict[str, Callable[..., Lanes]] = {
+    "ceil": np.ceil, "floor": np.floor, "tanh": np.tanh, "cos": np.cos, "exp": np.exp, "log": np.log, "sin": np.sin,
+    "sqrt": np.sqrt, "inv": _inverse, "invsqrt": _inverse_root, "pow": np.power, "fscale": np.ldexp,
+}  # fmt: skip
+
+
+def function(name: str, values: list[Known]) -> Known:
+    """A function of floats by its name in `@tdslc_math`: computed in double precision, then rounded to its type."""
+    type, given = values[0].type, [v.data for v in values]
+    with np.errstate(all="ignore"):
+        made = _FUNCTIONS[name](np.asarray(given[0], np.float64), *given[1:])
+        # As a PE does: to f32 first.
+        single = np.asarray(made).astype(np.float32).astype(np.float64)
+    return Known(type, rounded_float(single if single.ndim else single.item(), type))
 
 
 def compare(op: str, a: Known, b: Known) -> Known:

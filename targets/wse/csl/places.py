@@ -16,7 +16,7 @@ from ....compiler.source import Note, Span
 from . import code as c
 from . import syntax as s
 from . import types as t
-from .convert import coerce, element, known, number, set_element, to_code
+from .convert import coerce, element, held, known, number, set_element, to_code
 from .numbers import arithmetic, bounds
 from .values import Address, Affine, ArrayData, Cell, Dependent, Known, Symbol, Unknown, Value, by_lane, fail, uniform
 from .world import Bound, Frame, LocalVar
@@ -106,6 +106,7 @@ def materialised(bound: Bound, f: Frame) -> Spot | None:
     if isinstance(value.type, t.Pointer | t.Function) or (isinstance(value.type, t.Basic) and value.type != t.BOOL):
         return None
     if bound.symbol is None:
+        held(value, bound.span)
         bound.symbol = Symbol(bound.name, value.type, False, value, bound.span)
         f.world.symbols.append(bound.symbol)
     return Spot(value.type, bound.symbol, 0, (), False, bound.span)
@@ -167,6 +168,8 @@ def indexed(ref: Ref, values: list[Value], spans: list[Span], f: Frame, span: Sp
     if not isinstance(ref.type, t.Array):
         fail("E1010", f"{t.show(ref.type)} has no elements", span)
     array = ref.type
+    if isinstance(ref, Unknown):
+        ref = placed(ref, f, span)
     if len(values) != len(array.dims):
         fail("E1019", f"{len(values)} indices into {t.show(array)}, which has {len(array.dims)} dimensions", span)
     strides = [prod(array.dims[k + 1 :]) for k in range(len(array.dims))]
@@ -378,8 +381,18 @@ def assign(target: s.Expr, op: str | None, value: Value, f: Frame, span: Span, v
     if op is not None:
         from .expressions import operate
 
+        ref = _steady(ref, f)
         value = operate(op, load(ref, f, f.span(target.at)), value, span, f.span(target.at), value_span)
     store(ref, coerce(value, ref.type, value_span, "what is assigned"), f, span)
+
+
+def _steady(ref: Ref, f: Frame) -> Ref:
+    """`ref` with its address computed, so that what is read and then written is computed once."""
+    if not isinstance(ref, Spot) or not (ref.terms or not isinstance(ref.base, Symbol | c.Local)):
+        return ref
+    pointer = f.local("place", t.Pointer(ref.type, False, False))
+    f.emit(c.SetLocal(pointer.slot, c.AddressOf(pointer.type, ref.place)), ref.span)
+    return Spot(ref.type, c.Local(pointer.type, pointer.slot), 0, (), ref.mutable, ref.span)
 
 
 def _discard(value: Value, f: Frame, span: Span) -> None:

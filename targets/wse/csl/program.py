@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from . import builtins, calls, dsds, ids, statements
 from . import code as c
 from . import types as t
 from .expressions import literal
-from .layout import Export, Layout, Tile, evaluate_layout, loop
+from .layout import Export, Layout, Tile, evaluate_layout, loop, merged
 from .memory import MemoryMap, memory_map
 from .reach import check_routes
 from .routes import ColorConfig, Routes
@@ -65,6 +65,16 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class DsrLoad:
+    """A `@load_to_dsr` of a comptime block; settings as in code.Vector."""
+
+    dsr: Known
+    dsd: Known
+    settings: dict[str, Any]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class CodeClass:
     """The program of the PEs x[k], y[k]; lane k of every constant that has lanes is theirs."""
 
@@ -86,6 +96,8 @@ class CodeClass:
     rpc: int | None
     instances: tuple[c.Instance, ...]
     memory: MemoryMap
+    # DSRs that are loaded before the program starts, in order.
+    dsrs: tuple[DsrLoad, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,21 +133,20 @@ def compile_program(
         return _compiled(path, arch, params or {}, fabric, offsets, import_paths, colors or {})
 
 
-def compile_region(
-    path: str, arch: Arch, width: int, height: int, params: Mapping[str, ParamValue] | None = None
-) -> tuple[CodeClass, ...]:
-    """The classes of `width` x `height` PEs that all run the file at `path` with `params`, without a layout: what the
-    host does who places code regions by itself. Routes are those of the file's own comptime blocks. Raises
-    DiagnosticError."""
+def compile_placed(layout: Layout, arch: Arch, path: str) -> Program:
+    """The program of a `layout` that no file describes: what the host makes who places code regions by itself. `path`
+    names it in messages. Raises DiagnosticError."""
     loader = Loader()
-    given = {name: literal(value) for name, value in (params or {}).items()}
-    y, x = (axis.ravel() for axis in np.mgrid[:height, :width])
-    text = loader.load(path)
-    tile = Tile(path, given, x, y, text.file.span(0, 0))
-    rectangle = Rectangle(width, height, (width, height), (0, 0))
-    layout = Layout(rectangle, (tile,), Routes(width, height, [], [], {}), None)
+    layout = replace(layout, tiles=tuple(merged(list(layout.tiles))))
     with _deep_recursion(path):
-        return tuple(_classes(layout, arch, loader)[0])
+        classes, notes = _classes(layout, arch, loader)
+    return _program(path, arch, layout, classes, (*notes, *check_routes(layout.routes)))
+
+
+def one_file(path: str, params: Mapping[str, ParamValue], x: NDArray[np.int64], y: NDArray[np.int64]) -> Tile:
+    """The tile of PEs that all run the file at `path` with `params`. Raises DiagnosticError."""
+    given = {name: literal(value) for name, value in params.items()}
+    return Tile(path, given, x, y, Loader().load(path).file.span(0, 0))
 
 
 # Syntax is walked by recursion: MAX_CALLS calls of statements and expressions nested up to parse.MAX_NESTING deep.
@@ -170,19 +181,14 @@ def _compiled(
     module = world.module(loader.load(path), given, False, None)
     layout = evaluate_layout(module)
     classes, notes = _classes(layout, arch, loader)
+    return _program(path, arch, layout, classes, (*world.notes, *notes, *check_routes(layout.routes)))
+
+
+def _program(path: str, arch: Arch, layout: Layout, classes: list[CodeClass], notes: tuple[Diagnostic, ...]) -> Program:
     class_of = np.full((layout.rectangle.height, layout.rectangle.width), -1, np.int32)
     for i, made in enumerate(classes):
         class_of[made.y, made.x] = i
-    return Program(
-        path,
-        arch,
-        layout.rectangle,
-        tuple(classes),
-        class_of,
-        layout.routes,
-        layout.exports or {},
-        (*world.notes, *notes, *check_routes(layout.routes)),
-    )
+    return Program(path, arch, layout.rectangle, tuple(classes), class_of, layout.routes, layout.exports or {}, notes)
 
 
 def _color(name: str, number: int, arch: Arch) -> int:
@@ -262,6 +268,7 @@ def _class(world: World, layout: Layout, tile: Tile, lanes: NDArray[np.int64]) -
         tile.path, x, y, params, tasks, _queues(world), exports, _handlers(world, "set_teardown_handler"),
         _handlers(world, "set_empty_queue_handler"), _started(world), _blocked(world),
         next((e.values[0] for e in world.effects if e.kind == "rpc"), None), tuple(world.instances.values()), memory,
+        tuple(DsrLoad(e.values[0], e.values[1], e.values[2], e.span) for e in world.effects if e.kind == "load_to_dsr"),
     )  # fmt: skip
 
 

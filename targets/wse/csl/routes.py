@@ -33,7 +33,7 @@ _FILTER_ALWAYS = ("kind", "fast_mode")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What a switch position receives from and sends to; 0 leaves what the base routes say. Not `valid`: skipped."""
+    """What a switch position takes from and sends to; 0 leaves what the position before says. Not `valid`: skipped."""
 
     rx: int = 0
     tx: int = 0
@@ -256,10 +256,12 @@ class Routes:
         is not valid is all 0."""
         table = np.zeros((2, 4, len(self.configs) + 1), np.uint8)
         for i, config in enumerate(self.configs):
-            table[:, 0, i] = config.rx, config.tx
+            rx, tx = config.rx, config.tx
+            table[:, 0, i] = rx, tx
             for k, position in enumerate(config.positions, 1):
                 if position.valid:
-                    table[:, k, i] = position.rx or config.rx, position.tx or config.tx
+                    rx, tx = position.rx or rx, position.tx or tx
+                    table[:, k, i] = rx, tx
         grid = self.grid.get(color, np.full((self.height, self.width), -1, np.int16))
         return table[0][:, grid], table[1][:, grid]
 

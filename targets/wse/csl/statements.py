@@ -14,7 +14,7 @@ from ....compiler.source import Note, Span
 from . import code as c
 from . import syntax as s
 from . import types as t
-from .convert import coerce, element, known, to_code
+from .convert import coerce, element, held, known, to_code
 from .expressions import evaluate, operate, truth, type_of
 from .numbers import compare
 from .places import Ref, assign, indexed, load, placed
@@ -139,6 +139,8 @@ def _symbol(decl: s.Variable, value: Value, f: Frame, span: Span) -> Symbol:
             span,
             help="declare one: `: i16`, or @as(i16, ...)",
         )
+    if initial.data is not None:
+        held(initial, span)
     made = Symbol(decl.name, type, True, initial if initial.data is not None else None, span, align)
     f.world.symbols.append(made)
     if decl.exported:
@@ -267,7 +269,20 @@ def _if(stmt: s.If, f: Frame) -> str | None:
 def _switch(stmt: s.Switch, f: Frame) -> str | None:
     span = f.span(stmt.value.at)
     value = hold("switch", evaluate(stmt.value, f), f, span)
-    return _prongs(value, stmt.prongs, f, span)
+    prongs = stmt.prongs
+    if isinstance(value.type, t.Enum) and _covered(prongs, value.type, f):
+        # Of an enum that has every member listed the last prong needs no test, and nothing comes after it.
+        prongs = (*prongs[:-1], replace(prongs[-1], cases=None))
+    return _prongs(value, prongs, f, span)
+
+
+def _covered(prongs: tuple[s.Prong, ...], type: t.Enum, f: Frame) -> bool:
+    """Whether the cases of `prongs`, none of them `else`, are all members of `type`."""
+    if any(prong.cases is None for prong in prongs):
+        return False
+    cases = [coerce(evaluate(x, f), type, f.span(x.at), "this case") for prong in prongs for x in prong.cases or ()]
+    numbers = {case.data for case in cases if isinstance(case, Known) and isinstance(case.data, int)}
+    return numbers >= {number for _, number in type.members}
 
 
 def _prongs(value: Value, prongs: tuple[s.Prong, ...], f: Frame, span: Span) -> str | None:

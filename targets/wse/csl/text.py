@@ -114,7 +114,7 @@ def _place(place: c.Place, f: c.Instance) -> str:
         base.name
         if isinstance(base, Symbol)
         else _code(base, f)
-        if isinstance(base, c.Local)
+        if isinstance(base, c.Local) and (not isinstance(base.type, t.Pointer) or base.type == place.type)
         else f"({_code(base, f)}).*"
     )
     parts = [f"{_code(index, f)} * {stride}" for index, stride, _ in place.terms]

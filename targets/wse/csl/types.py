@@ -121,7 +121,8 @@ NAMED: dict[str, Type] = {
 
 # Bytes of values that hardware names; DSD and DSR sizes are a guess (the public documents do not tell).
 _BYTES = {
-    **dict.fromkeys([DIRECTION, *IDS, *DSRS], 2), VOID: 0, BOOL: 1, MEM1D: 8, FABIN: 8, FABOUT: 8, FIFO: 8, MEM4D: 20,
+    **dict.fromkeys([DIRECTION, *IDS], 2), **dict.fromkeys(DSRS, 8), VOID: 0, BOOL: 1, MEM1D: 8, FABIN: 8, FABOUT: 8,
+    FIFO: 8, MEM4D: 20,
 }  # fmt: skip
 
 
@@ -169,6 +170,19 @@ def comptime_only(type: Type) -> bool:
             return comptime_only(to)
         case _:
             return type in COMPTIME_ONLY
+
+
+def holds_functions(type: Type) -> bool:
+    """Whether a value of `type` is, points at or has in it a function."""
+    match type:
+        case Array(_, element):
+            return holds_functions(element)
+        case Struct(_, fields):
+            return any(holds_functions(t) for _, t in fields)
+        case Pointer(to):
+            return isinstance(to, Function)
+        case _:
+            return isinstance(type, Function)
 
 
 def align_bytes(type: Type) -> int:

@@ -6,8 +6,8 @@ with the program, 2 for the command line.
 
 from __future__ import annotations
 
-import json
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -143,16 +143,10 @@ def main(argv: Sequence[str], say: Callable[[str], None] = print) -> int:
         say(render_all(program.notes))
     say(summary(program))
     if options.output is not None:
-        _write(options, Path(options.output))
+        from .artifact import write_artifact
+
+        write_artifact(Path(options.output), tuple(argv), options)
     return int(has_errors(program.notes))
-
-
-def _write(options: Options, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    # Scripts convert by themselves, so every value is text, as the real compiler writes it.
-    params = {**options.params, **options.colors}
-    text = json.dumps({"params": {k: str(v) for k, v in params.items()}}, indent=2)
-    (folder / "out.json").write_text(text + "\n", encoding="utf-8")
 
 
 def summary(program: Program) -> str:
@@ -164,3 +158,7 @@ def summary(program: Program) -> str:
         tasks = ", ".join(f"{task.instance.name} ({task.kind} {task.id})" for task in made.tasks) or "no tasks"
         lines.append(f"  {len(made.x):>7,} PEs  {Path(made.path).name}: {tasks}; {used}")
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

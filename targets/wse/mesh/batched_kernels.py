@@ -1,0 +1,336 @@
+"""Loops over the PEs of a group: scalars and vectors of memory, each as the reference computes it.
+
+Values of a group are arrays with one entry a PE; `memory` is the buffer of all PEs and `at` where each PE's begins.
+A kernel tells whether all went well: what is a fault is left to the reference to find and to name. Must not know time.
+"""
+
+# Compiled code: numba's integers are not those that type checkers know.
+# pyright: reportReturnType=false, reportArgumentType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .ir import Kind, VectorOp
+from .jit import kernel
+from .reference_values import arithmetic, convert, element, function, size_of, wrap
+
+Array = Any
+F32 = int(Kind.F32)
+I8, U8, BOOL, I16, I32 = (int(k) for k in (Kind.I8, Kind.U8, Kind.BOOL, Kind.I16, Kind.I32))
+MAC, ADD, SUB, MUL, MOV = (int(o) for o in (VectorOp.MAC, VectorOp.ADD, VectorOp.SUB, VectorOp.MUL, VectorOp.MOV))
+
+
+@kernel
+def load_bits(memory: Array, place: int, kind: int) -> int:
+    """The register of `kind` for the bytes at `place`."""
+    size = size_of(kind)
+    bits = np.int64(0)
+    for k in range(size):
+        bits |= np.int64(memory[place + k]) << (8 * k)
+    return wrap(bits, kind)
+
+
+@kernel
+def store_bits(memory: Array, place: int, kind: int, bits: int) -> None:
+    """The bytes of a register of `kind` to `place`."""
+    for k in range(size_of(kind)):
+        memory[place + k] = np.uint8((bits >> (8 * k)) & 255)
+
+
+@kernel
+def lanes_arithmetic(op: int, kind: int, a: Array, b: Array, out: Array) -> None:
+    for k in range(len(out)):
+        out[k] = arithmetic(op, kind, a[k % len(a)], b[k % len(b)])
+
+
+@kernel
+def lanes_function(op: int, kind: int, a: Array, b: Array, out: Array) -> None:
+    for k in range(len(out)):
+        out[k] = function(op, kind, a[k % len(a)], b[k % len(b)])
+
+
+@kernel
+def lanes_convert(kind: int, source: int, a: Array, out: Array) -> None:
+    for k in range(len(out)):
+        out[k] = convert(a[k], source, kind)
+
+
+@kernel
+def lanes_wrap(kind: int, a: Array, out: Array) -> None:
+    for k in range(len(out)):
+        out[k] = wrap(a[k], kind)
+
+
+@kernel
+def lanes_load(memory: Array, written: Array, at: Array, bytes: int, address: Array, kind: int, out: Array) -> bool:
+    """Load; false for an address outside memory or a byte that was never written."""
+    size = size_of(kind)
+    for k in range(len(out)):
+        where = address[k % len(address)]
+        if where < 0 or where + size > bytes:
+            return False
+        place = at[k] + where
+        for j in range(size):
+            if not written[place + j]:
+                return False
+        out[k] = load_bits(memory, place, kind)
+    return True
+
+
+@kernel
+def lanes_store(memory: Array, written: Array, at: Array, bytes: int, address: Array, kind: int, values: Array) -> bool:
+    size = size_of(kind)
+    for k in range(len(at)):
+        where = address[k % len(address)]
+        if where < 0 or where + size > bytes:
+            return False
+        place = at[k] + where
+        store_bits(memory, place, kind, values[k % len(values)])
+        for j in range(size):
+            written[place + j] = 1
+    return True
+
+
+@kernel
+def lanes_gather(
+    memory: Array, written: Array, at: Array, bytes: int, base: Array, stride: Array, kind: int, out: Array
+) -> bool:
+    """The elements of a vector of each PE, as registers: out[pe, n]. Strides in bytes."""
+    count, size = out.shape[1], size_of(kind)
+    for k in range(len(at)):
+        where, step = base[k % len(base)], stride[k % len(stride)]
+        for j in range(count):
+            address = where + j * step
+            if address < 0 or address + size > bytes:
+                return False
+            place = at[k] + address
+            for i in range(size):
+                if not written[place + i]:
+                    return False
+            out[k, j] = load_bits(memory, place, kind)
+    return True
+
+
+@kernel
+def lanes_gather_words(
+    words: Array, written: Array, at: Array, bytes: int, base: Array, stride: Array, out: Array
+) -> bool:
+    """As lanes_gather of aligned elements of 4 bytes, from `words`, the buffer as words."""
+    count = out.shape[1]
+    for k in range(len(at)):
+        where, step = base[k % len(base)], stride[k % len(stride)]
+        last = where + (count - 1) * step
+        if min(where, last) < 0 or max(where, last) + 4 > bytes:
+            return False
+        place = at[k] + where
+        for j in range(count):
+            if not (written[place] and written[place + 1] and written[place + 2] and written[place + 3]):
+                return False
+            out[k, j] = words[place >> 2]
+            place += step
+    return True
+
+
+@kernel
+def lanes_scatter_words(
+    words: Array, written: Array, at: Array, bytes: int, base: Array, stride: Array, values: Array
+) -> bool:
+    """As lanes_scatter of aligned elements of 4 bytes."""
+    count = values.shape[1]
+    for k in range(len(at)):
+        where, step = base[k % len(base)], stride[k % len(stride)]
+        last = where + (count - 1) * step
+        if min(where, last) < 0 or max(where, last) + 4 > bytes:
+            return False
+        place = at[k] + where
+        for j in range(count):
+            words[place >> 2] = values[k, j]
+            for i in range(4):
+                written[place + i] = 1
+            place += step
+    return True
+
+
+@kernel
+def lanes_scatter(
+    memory: Array, written: Array, at: Array, bytes: int, base: Array, stride: Array, kind: int, values: Array
+) -> bool:
+    count, size = values.shape[1], size_of(kind)
+    for k in range(len(at)):
+        where, step = base[k % len(base)], stride[k % len(stride)]
+        for j in range(count):
+            address = where + j * step
+            if address < 0 or address + size > bytes:
+                return False
+            place = at[k] + address
+            store_bits(memory, place, kind, values[k, j])
+            for i in range(size):
+                written[place + i] = 1
+    return True
+
+
+@kernel
+def lanes_elements(op: int, kind: int, source: int, a: Array, b: Array, c: Array, out: Array) -> None:
+    """One element operation over whole matrices [pe, n]; a source with one column or row is repeated."""
+    for k in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            x = a[k % a.shape[0], j % a.shape[1]]
+            y = b[k % b.shape[0], j % b.shape[1]]
+            z = c[k % c.shape[0], j % c.shape[1]]
+            out[k, j] = element(op, kind, source, x, y, z)
+
+
+@kernel
+def _source(
+    memory: Array, written: Array, at: int, bytes: int, is_memory: bool, where: int, kind: int
+) -> tuple[int, bool]:
+    """An element of a source, or the scalar that `where` is."""
+    if not is_memory:
+        return where, True
+    size = size_of(kind)
+    if where < 0 or where + size > bytes:
+        return np.int64(0), False
+    for i in range(size):
+        if not written[at + where + i]:
+            return np.int64(0), False
+    return load_bits(memory, at + where, kind), True
+
+
+@kernel
+def lanes_vector(
+    memory: Array, written: Array, at: Array, bytes: int, op: int, kind: int, source: int, count: int, base: Array,
+    stride: Array, is_memory: Array, kinds: Array, operands: int,
+) -> bool:  # fmt: skip
+    """A vector operation over memory: operand 0 is the destination; base[operand, pe], stride[operand, pe] in bytes;
+    where is_memory[operand] is 0, base is a scalar. Elements go one after the other, as they may depend on another."""
+    size = size_of(kind)
+    for k in range(len(at)):
+        start = at[k]
+        for j in range(count):
+            a, b, c = np.int64(0), np.int64(0), np.int64(0)
+            fine = True
+            if operands > 1:
+                a, good = _source(memory, written, start, bytes, is_memory[1], base[1, k] + j * stride[1, k], kinds[1])
+                fine = fine and good
+            if operands > 2:
+                b, good = _source(memory, written, start, bytes, is_memory[2], base[2, k] + j * stride[2, k], kinds[2])
+                fine = fine and good
+            if operands > 3:
+                c, good = _source(memory, written, start, bytes, is_memory[3], base[3, k] + j * stride[3, k], kinds[3])
+                fine = fine and good
+            where = base[0, k] + j * stride[0, k]
+            if not fine or where < 0 or where + size > bytes:
+                return False
+            store_bits(memory, start + where, kind, element(op, kind, source, a, b, c))
+            for i in range(size):
+                written[start + where + i] = 1
+    return True
+
+
+@kernel
+def lanes_all_written(written: Array, at: Array, base: Array, stride: Array, count: int, size: int, bytes: int) -> bool:
+    """Whether every element of a vector lies in memory and was written, in every PE."""
+    for k in range(len(at)):
+        where, step = base[k], stride[k]
+        last = where + (count - 1) * step
+        if min(where, last) < 0 or max(where, last) + size > bytes:
+            return False
+        for j in range(count):
+            place = at[k] + where + j * step
+            for i in range(size):
+                if not written[place + i]:
+                    return False
+    return True
+
+
+@kernel
+def lanes_f32(
+    words: Array, at: Array, op: int, count: int, base: Array, stride: Array, is_memory: Array, scalars: Array
+) -> None:
+    """MAC, ADD, SUB, MUL or MOV of f32 in memory, aligned and checked: as lanes_vector, with `words` the buffer as f32,
+    `at`, `base` and `stride` in words, scalars[operand, pe] the sources that are no memory."""
+    for k in range(len(at)):
+        d, sd = at[k] + base[0, k], stride[0, k]
+        a, sa = at[k] + base[1, k], stride[1, k]
+        if op == MOV:
+            x = scalars[1, k]
+            for j in range(count):
+                words[d + j * sd] = words[a + j * sa] if is_memory[1] else x
+            continue
+        b, sb = at[k] + base[2, k], stride[2, k]
+        if op == MAC:
+            c, sc = at[k] + base[3, k], stride[3, k]
+            y, z = scalars[2, k], scalars[3, k]
+            for j in range(count):
+                p = words[b + j * sb] if is_memory[2] else y
+                q = words[c + j * sc] if is_memory[3] else z
+                product = np.float32(p * q)
+                words[d + j * sd] = words[a + j * sa] + product
+            continue
+        x, y = scalars[1, k], scalars[2, k]
+        for j in range(count):
+            p = words[a + j * sa] if is_memory[1] else x
+            q = words[b + j * sb] if is_memory[2] else y
+            if op == ADD:
+                words[d + j * sd] = p + q
+            elif op == SUB:
+                words[d + j * sd] = p - q
+            else:
+                words[d + j * sd] = p * q
+
+
+@kernel
+def lanes_queue(words: Array, at: Array, rows: Array, slots: Array, live: Array, out: Array) -> None:
+    """Rows of batched_queue.Queue for each PE, one PE after the other: `at` in words, `slots` scratch, the slots `live`
+    to out[live, pe]."""
+    for k in range(len(at)):
+        start = at[k]
+        for i in range(rows.shape[0]):
+            op, count = rows[i, 0], rows[i, 1]
+            d, sd = start + rows[i, 2], rows[i, 3]
+            if op < 0:
+                slots[count] = words[d]
+                continue
+            a, sa = start + rows[i, 5], rows[i, 6]
+            if op == MOV:
+                if rows[i, 4] == 0:
+                    for j in range(count):
+                        words[d + j * sd] = words[a + j * sa]
+                else:
+                    x = slots[rows[i, 5]]
+                    for j in range(count):
+                        words[d + j * sd] = x
+                continue
+            b, sb = start + rows[i, 8], rows[i, 9]
+            if op == MAC:
+                if rows[i, 7] == 0 and rows[i, 10] == 1:
+                    z = slots[rows[i, 11]]
+                    if d == a and sd == 1 and sa == 1 and sb == 1:
+                        # Indices without a sign, so that the loop is made for several elements at once.
+                        to, by = np.uint64(d), np.uint64(b)
+                        for u in range(np.uint64(count)):
+                            words[to + u] += np.float32(words[by + u] * z)
+                    else:
+                        for j in range(count):
+                            words[d + j * sd] = words[a + j * sa] + np.float32(words[b + j * sb] * z)
+                    continue
+                c, sc = start + rows[i, 11], rows[i, 12]
+                for j in range(count):
+                    p = words[b + j * sb] if rows[i, 7] == 0 else slots[rows[i, 8]]
+                    q = words[c + j * sc] if rows[i, 10] == 0 else slots[rows[i, 11]]
+                    words[d + j * sd] = words[a + j * sa] + np.float32(p * q)
+                continue
+            for j in range(count):
+                p = words[a + j * sa] if rows[i, 4] == 0 else slots[rows[i, 5]]
+                q = words[b + j * sb] if rows[i, 7] == 0 else slots[rows[i, 8]]
+                if op == ADD:
+                    words[d + j * sd] = p + q
+                elif op == SUB:
+                    words[d + j * sd] = p - q
+                else:
+                    words[d + j * sd] = p * q
+        for j in range(len(live)):
+            out[j, k] = slots[live[j]]

@@ -1,0 +1,120 @@
+"""The batched engine and the reference agree, PE by PE and cycle by cycle, on every program that both can run."""
+
+from pathlib import Path
+from typing import Any
+
+import mesh_case
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from mesh_rows import Program, Step, layout_text, pe_text, programs
+from tdslc.targets.wse.chip import load
+from tdslc.targets.wse.csl.program import compile_program
+from tdslc.targets.wse.mesh import batched
+from tdslc.targets.wse.mesh import fields as f
+from tdslc.targets.wse.mesh.simulation import Simulation
+from tdslc.targets.wse.mesh.state import Reason, State, Until
+from tree import ROOT
+
+BENCH = ROOT / "bench" / "csl"
+WAFER = load("wse3").value
+# What both engines give of each PE.
+COLUMNS = {
+    "time": f.P_TIME, "busy": f.P_BUSY, "elements": f.P_ELEMENTS, "west": f.P_LINKS, "east": f.P_LINKS_E,
+    "south": f.P_LINKS_S, "north": f.P_LINKS_N, "ramp": f.P_LINKS_RAMP, "vector": f.P_VECTOR_FREE,
+    "active": f.P_ACTIVE, "blocked": f.P_BLOCKED, "clock": f.P_CLOCK, "clock on": f.P_CLOCK_ON, "owes": f.P_OWES,
+    "last task": f.P_LAST_ID,
+}  # fmt: skip
+# Programs in which nothing keeps the batched engine from running every stretch.
+BOTH = (
+    "arrays", "async_memory", "bits", "chain_sum", "conditions", "copies", "dsd_changes", "floats", "functions", "gemv",
+    "integers", "launch_arguments", "lib_math", "lib_time", "loops", "params_by_place", "pointers",
+    "send_to_neighbour", "started_by_itself", "structs", "switches_of_values", "task_chain", "torus_shift",
+    "vector_f16", "vector_f32", "vector_scale", "wavelets_of_16_bits",
+)  # fmt: skip
+COLLECTIVES = [("chain", 8, 16), ("tree", 8, 16), ("broadcast", 8, 16), ("two_phase", 16, 5), ("ring", 8, 32)]
+
+
+def assert_same(ours: State, theirs: State) -> None:
+    """Memory, clocks, tasks and counters of two runs are equal."""
+    assert ours.now == theirs.now
+    np.testing.assert_array_equal(ours.set, theirs.set, "what is written")
+    np.testing.assert_array_equal(ours.data, theirs.data, "memory")
+    for name, column in COLUMNS.items():
+        np.testing.assert_array_equal(ours.pe_table[:, column], theirs.pe_table[:, column], name)
+
+
+def ran_batched(simulation: Simulation) -> bool:
+    return all(run.engine == "batched" for run in simulation.report().runs)
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_engines_agree_on_programs(name: str) -> None:
+    ours = mesh_case.run_checks(name, "wse3", "batched")
+    assert ran_batched(ours)
+    assert_same(ours.state, mesh_case.run_checks(name, "wse3", "reference").state)
+
+
+def started(path: Path, params: dict[str, int], engine: Any, words: dict[str, int]) -> Simulation:
+    """The program run once by `go`, with small whole numbers in the given exported variables (of `words` words)."""
+    program = compile_program(str(path), WAFER.front_end, params)
+    simulation = Simulation(program, WAFER, engine=engine)
+    w, h = program.rectangle.width, program.rectangle.height
+    for symbol, count in words.items():
+        data = (np.arange(w * h * count) * 7 % 32).astype(np.float32).reshape(h, w, count)
+        simulation.write(symbol, 0, 0, w, h, data.view(np.uint32))
+    simulation.launch("go")
+    simulation.run("commands")
+    simulation.run("quiet")
+    return simulation
+
+
+@pytest.mark.parametrize(("pattern", "P", "B"), COLLECTIVES)
+def test_engines_agree_on_collectives(pattern: str, P: int, B: int) -> None:
+    params = {"P": P, "B": B} | ({"S": 4} if pattern == "two_phase" else {})
+    path = BENCH / "collectives" / f"{pattern}.csl"
+    ours, theirs = (started(path, params, engine, {"v": B}) for engine in ("batched", "reference"))
+    assert ran_batched(ours)
+    assert_same(ours.state, theirs.state)
+
+
+@pytest.mark.parametrize(("name", "N", "T"), [("summa", 4, 8), ("mesh_gemm", 4, 4), ("summa", 2, 16)])
+def test_engines_agree_on_products(name: str, N: int, T: int) -> None:
+    path = BENCH / "gemm" / f"{name}.csl"
+    words = {"A": T * T, "B": T * T}
+    ours, theirs = (started(path, {"N": N, "T": T}, engine, words) for engine in ("batched", "reference"))
+    assert ran_batched(ours)
+    assert_same(ours.state, theirs.state)
+
+
+@pytest.mark.parametrize("name", ["fifo", "control_task", "switch_of_routes", "halo", "maps"])
+def test_a_refused_program_leaves_the_state_as_it_was(name: str) -> None:
+    program = mesh_case.compiled_program(name, "wse3")
+    simulation = Simulation(program, WAFER, engine="batched")
+    simulation.launch(next(iter(simulation.image.classes[0].functions)))
+    state = simulation.state
+    before = state.snapshot()
+    came = batched.run(state, Until.COMMANDS, 1_000_000)
+    assert isinstance(came, str) and not isinstance(came, Reason)
+    for key, kept in before.items():
+        if isinstance(kept, np.ndarray):
+            np.testing.assert_array_equal(getattr(state, key), kept, key)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs())
+def test_engines_agree_on_random_rows(tmp_path_factory: pytest.TempPathFactory, drawn: Program) -> None:
+    folder = tmp_path_factory.mktemp("rows")
+    (folder / "layout.csl").write_text(layout_text(drawn), encoding="utf-8")
+    (folder / "pe.csl").write_text(pe_text(drawn), encoding="utf-8")
+    ours, theirs = (
+        started(folder / "layout.csl", {}, engine, {"v": drawn.words}) for engine in ("batched", "reference")
+    )
+    assert_same(ours.state, theirs.state)
+
+
+def test_random_rows_are_mostly_run_by_the_batched_engine(tmp_path: Path) -> None:
+    drawn = Program(5, 3, 12, 4, (Step("east", 0, "add"), Step("west", 3, "mul"), Step("all", 1, "mov")))
+    (tmp_path / "layout.csl").write_text(layout_text(drawn), encoding="utf-8")
+    (tmp_path / "pe.csl").write_text(pe_text(drawn), encoding="utf-8")
+    assert ran_batched(started(tmp_path / "layout.csl", {}, "batched", {"v": drawn.words}))
