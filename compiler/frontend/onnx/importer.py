@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from ...graph import (
     Array,
     Attr,
     Builder,
-    Dim,
     Graph,
     InferError,
     NDArray,
@@ -31,9 +29,8 @@ from ...graph import (
     make_attrs,
     renumber,
 )
-from ...graph.dtypes import from_numpy
 from ...graph.ops.movement import array_of as array_of_literal
-from ...source import Diagnostic, DiagnosticError, did_you_mean
+from ...source import Diagnostic, DiagnosticError
 from ..names import dotted, identifier
 from ..repeats import roll
 from . import functions, table
@@ -42,11 +39,11 @@ from .order import ordered, title
 from .protos import domain_of, free_names, parse_model, subgraphs
 from .read import read_bytes
 from .scope import Poisoned, Scope, Session
+from .signature import MAX_RANK, Signature, stated_type, stated_types
 from .tensors import MAX_ELEMENTS, Unreadable, array_of, dtype_name, dtype_of
 
 # The opsets of ONNX's own domain that handlers know the meaning of.
 LOWEST_OPSET, HIGHEST_OPSET = 1, 28
-MAX_RANK = 32
 _LOC_NAME = 60
 # Elements of a literal that stays one.
 _FEW_LITERALS = 4096
@@ -89,7 +86,7 @@ def import_model(
     model = parse_model(data, path)
     if not isinstance(source, bytes) and folder is None:
         folder = os.path.dirname(os.path.abspath(path))
-    made = _Import(model, os.path.basename(path), folder, ignore_stated).run(dict(binds or {}), dict(dims or {}))
+    made = Importer(model, os.path.basename(path), folder, ignore_stated).run(dict(binds or {}), dict(dims or {}))
     return replace(made, sha256=hashlib.sha256(data).hexdigest())
 
 
@@ -105,7 +102,7 @@ def dims_of(path: str | os.PathLike[str], shapes: Mapping[str, Sequence[int]]) -
     for info in (i for i in graph.input if str(i.name) not in own):
         plain = identifier(str(info.name), used)
         used.append(plain)
-        dims = _stated_type(info)[1] or []
+        dims = stated_type(info)[1] or []
         shape = shapes.get(plain, ())
         for axis, (dim, size) in enumerate(zip(dims, shape, strict=False)):
             key = dim or f"{info.name}.{axis}"
@@ -115,7 +112,24 @@ def dims_of(path: str | os.PathLike[str], shapes: Mapping[str, Sequence[int]]) -
     return found
 
 
-class _Import:
+@dataclass(slots=True)
+class Begun:
+    """A graph under import: its names, where its nodes go, its inputs, and names that had to be changed."""
+
+    scope: Scope
+    emitter: Emitter
+    signature: Signature
+    renamed: dict[str, str] = field(default_factory=dict[str, str])
+
+    def take(self, name: str, t: TensorType, plain: str, file: str) -> str:
+        """Makes `name` an input of type `t`, called `plain` in the graph, which is given back."""
+        self.renamed |= {name: plain} if plain != name else {}
+        self.scope.values[name] = v = Value(name, t)
+        self.emitter.ids[v] = self.emitter.b.input(plain, t, f"{file}:{name}:1")
+        return plain
+
+
+class Importer:
     """One import under way; the `Bodies` of its scopes."""
 
     def __init__(self, model: Any, file: str, folder: str | None, ignore_stated: bool) -> None:
@@ -127,35 +141,40 @@ class _Import:
     def run(self, binds: Mapping[str, NDArray], dims: Mapping[str, int]) -> Imported:
         """The whole model. DiagnosticError."""
         graph = self.model.graph
+        at = self.begin(Signature(self.session, graph, dims, binds))
+        self.nodes(graph, at.scope, at.emitter, stated_types(graph))
+        outputs, names = self._outputs(graph, at)
+        return self.finish(at, outputs, names)
+
+    def begin(self, signature: Signature) -> Begun:
+        """The scope of the main graph with all that is there before its first node. DiagnosticError."""
+        graph = self.model.graph
         self._check_opset()
         scope = Scope(self.session, self.opsets, self)
-        builder = Builder(identifier(os.path.splitext(self.file)[0] or str(graph.name)))
-        used: set[str] = set()
-        signature = _Signature(self.session, graph, dims, binds)
-        renamed: dict[str, str] = {}
-        emitter = Emitter(builder)
         self._initialisers(graph, scope)
+        at = Begun(scope, Emitter(Builder(identifier(os.path.splitext(self.file)[0] or str(graph.name)))), signature)
+        used: set[str] = set()
         for name, t in signature.inputs():
-            plain = identifier(name, used)
-            used.add(plain)
-            renamed |= {name: plain} if plain != name else {}
-            scope.values[name] = v = Value(name, t)
-            emitter.ids[v] = builder.input(plain, t, f"{self.file}:{name}:1")
-        emitter.params = Params(used)
+            used.add(at.take(name, t, identifier(name, used), self.file))
+        at.emitter.params = Params(used)
         scope.values.update(signature.bound)
         self.session.inputs = frozenset(name for name, v in scope.values.items() if v is not None and v.array is None)
-        self._raise()
-        self.nodes(graph, scope, emitter, _stated(graph))
-        outputs, names = self._outputs(graph, scope, emitter, renamed)
-        self._raise()
-        graph = _without_unread_params(live(builder.finish(outputs, names)))
+        self.stop_at_faults()
+        return at
+
+    def finish(self, at: Begun, outputs: Sequence[int], names: Sequence[str]) -> Imported:
+        """The graph of `outputs` (values of the builder), called `names`. DiagnosticError with what went wrong."""
+        self.stop_at_faults()
+        assert at.emitter.params is not None
+        graph = _without_unread_params(live(at.emitter.b.finish(outputs, names)))
         kept = {str(n.attr("name")) for n in graph.params}
-        params = {name: array for name, array in emitter.params.arrays.items() if name in kept}
+        params = {name: array for name, array in at.emitter.params.arrays.items() if name in kept}
         graph, params = _literals_as_params(graph, params)
         made, params = roll(graph, params)
-        return Imported(renumber(made), params, tuple(self.session.notes), renamed, signature.fixed, "")
+        return Imported(renumber(made), params, tuple(self.session.notes), at.renamed, at.signature.fixed, "")
 
-    def _raise(self) -> None:
+    def stop_at_faults(self) -> None:
+        """DiagnosticError with every mistake so far, if there is one."""
         faults = self.session.faults()
         if faults:
             raise DiagnosticError(faults)
@@ -163,7 +182,8 @@ class _Import:
     def _check_opset(self) -> None:
         version = self.opsets.get("")
         if version is None and any(not domain_of(n) for n in self.model.graph.node):
-            raise DiagnosticError(Diagnostic("E1111", f"{self.file}: the model does not say of which opset it is"))
+            said = f"{self.file}: the model does not say of which opset it is"
+            raise DiagnosticError(Diagnostic("E1111", said, help="export it again; `opset_import` says so"))
         if version is not None and not LOWEST_OPSET <= version <= HIGHEST_OPSET:
             said = f"{self.file}: the model is of opset {version}; {LOWEST_OPSET} to {HIGHEST_OPSET} are read"
             raise DiagnosticError(Diagnostic("E1111", said, help="onnx.version_converter.convert_version changes it"))
@@ -172,9 +192,10 @@ class _Import:
 
     def _initialisers(self, graph: Any, scope: Scope) -> None:
         for t in graph.sparse_initializer:
-            said = f"{self.file}: `{t.values.name}` is a sparse tensor, which tdslc does not have"
-            self.session.tell(Diagnostic("E1105", said, help="export the model with dense weights"))
-            scope.values[str(t.values.name)] = None
+            name = str(t.values.name)
+            why = "it is a sparse tensor, which tdslc does not have"
+            self.unreadable(name, Unreadable(why, "E1105", "export the model with dense weights"))
+            scope.values[name] = None
         for t in graph.initializer:
             name = str(t.name)
             if name in scope.values:
@@ -185,31 +206,33 @@ class _Import:
         try:
             return known_value(name, array_of(t, self.session.folder))
         except Unreadable as e:
-            said = f"{self.file}: the tensor `{name}` cannot be read: {e.why}"
-            self.session.tell(Diagnostic(e.code, said, help=e.help))
+            self.unreadable(name, e)
             return None
 
-    def _outputs(
-        self, graph: Any, scope: Scope, emitter: Emitter, renamed: dict[str, str]
-    ) -> tuple[list[int], list[str]]:
+    def unreadable(self, name: str, e: Unreadable) -> None:
+        """Tells that an initialiser cannot be read."""
+        said = f"{self.file}: the tensor `{name}` cannot be read: {e.why}"
+        self.session.tell(Diagnostic(e.code, said, help=e.help))
+
+    def _outputs(self, graph: Any, at: Begun) -> tuple[list[int], list[str]]:
         outputs: list[int] = []
         names: list[str] = []
         for info in graph.output:
             name = str(info.name)
-            if not scope.knows(name):
+            if not at.scope.knows(name):
                 self.session.tell(Diagnostic("E1104", f"{self.file}: nothing makes the output `{name}`"))
                 continue
-            v = scope.find(name)
+            v = at.scope.find(name)
             if v is None:
                 continue
             if v.is_sequence:
                 self.session.tell(Diagnostic("E1105", f"{self.file}: the output `{name}` is a sequence, not a tensor"))
                 continue
-            self._check_stated(v, _stated_type(info), self.session.makers.get(name, "the model"))
+            self.check_stated(v, stated_type(info), self.session.makers.get(name, "the model"))
             plain = identifier(name, names)
-            renamed |= {name: plain} if plain != name else {}
+            at.renamed |= {name: plain} if plain != name else {}
             names.append(plain)
-            outputs.append(emitter.id(v))
+            outputs.append(at.emitter.id(v))
         return outputs, names
 
     # ---- nodes ----
@@ -221,11 +244,12 @@ class _Import:
         for fault in faults:
             self.session.tell(fault)
         for i in order:
-            self._node(nodes[i], i, scope, emitter, stated or {})
+            self.node(nodes[i], i, scope, emitter, stated or {})
         if faults:
             raise Poisoned if scope.parent is not None or scope.where else DiagnosticError(self.session.faults())
 
-    def _node(self, node: Any, index: int, scope: Scope, emitter: Emitter, stated: Mapping[str, Any]) -> None:
+    def node(self, node: Any, index: int, scope: Scope, emitter: Emitter, stated: Mapping[str, Any]) -> None:
+        """Import one node, the `index`-th of its graph: its outputs get values, None where they could not be made."""
         where = title(node, index) + scope.where
         made: Sequence[Value | None] = ()
         try:
@@ -242,7 +266,7 @@ class _Import:
                 v = made[i] if i < len(made) else None
                 scope.values[name] = v
                 if v is not None and name in stated:
-                    self._check_stated(v, stated[name], f"node {where}")
+                    self.check_stated(v, stated[name], f"node {where}")
 
     def _tell(self, where: str, why: str, code: str, help: str | None) -> None:
         self.session.tell(Diagnostic(code, f"{self.file}: node {where}: {why}", help=help))
@@ -400,7 +424,8 @@ class _Import:
 
     # ---- stated types ----
 
-    def _check_stated(self, v: Value, stated: Any, what: str) -> None:
+    def check_stated(self, v: Value, stated: Any, what: str) -> None:
+        """Tells when `v`, which `what` makes, is of another type than the model states: (data type, dims or None)."""
         number, dims = stated
         if self.ignore_stated:
             return
@@ -463,126 +488,3 @@ def _without_unread_params(graph: Graph) -> Graph:
     read = {a for n in graph.nodes for a in n.args} | set(graph.outputs)
     nodes = tuple(n for n in graph.nodes if n.op != "param" or n.out in read)
     return Graph(graph.name, nodes, graph.outputs, graph.output_names)
-
-
-# ---- the signature -------------------------------------------------------------------------------
-
-
-def _stated(graph: Any) -> dict[str, Any]:
-    """(data type, dims or None) of values whose type the graph states."""
-    return {str(info.name): _stated_type(info) for info in graph.value_info}
-
-
-def _stated_type(info: Any) -> tuple[int, list[int | str | None] | None]:
-    if not info.type.HasField("tensor_type"):
-        return 0, None
-    t = info.type.tensor_type
-    dims = [_dim(d) for d in t.shape.dim] if t.HasField("shape") else None
-    return int(t.elem_type), dims
-
-
-def _dim(d: Any) -> int | str | None:
-    """A dim's size, its symbol, or None; exporters write -1 and "?" for one that has neither."""
-    if d.HasField("dim_value"):
-        return int(d.dim_value) if d.dim_value >= 0 else None
-    return None if d.dim_param in ("", "?") else str(d.dim_param)
-
-
-class _Signature:
-    """The model's inputs, their dims fixed by `dims`, some bound to values by `binds`."""
-
-    def __init__(self, session: Session, graph: Any, dims: Mapping[str, int], binds: Mapping[str, NDArray]) -> None:
-        self.session, self.graph, self.dims, self.binds = session, graph, dims, binds
-        self.bound: dict[str, Value | None] = {}
-        self.fixed: dict[str, int] = {}
-        self.unknown: dict[str, list[str]] = {}
-
-    def inputs(self) -> list[tuple[str, TensorType]]:
-        """(name, type) of each input that is given at run time; `bound` and the session's mistakes are filled."""
-        own = {str(t.name) for t in self.graph.initializer}
-        found: list[tuple[str, TensorType]] = []
-        names: set[str] = set()
-        # Since IR 4 an initialiser that is an input too is a default; older files list every initialiser there.
-        for info in self.graph.input:
-            name = str(info.name)
-            if name in names:
-                self.session.tell(Diagnostic("E1104", f"{self.session.file}: two inputs are called `{name}`"))
-            elif name in self.binds:
-                self.bound[name] = self._bound(name, info)
-            elif name not in own:
-                t = self._type(name, info)
-                if t is not None:
-                    found.append((name, t))
-            names.add(name)
-        self._check_names(names)
-        return found
-
-    def _check_names(self, names: set[str]) -> None:
-        file = self.session.file
-        for name in self.binds:
-            if name not in names:
-                help = did_you_mean(name, names) or f"its inputs are {', '.join(sorted(names)) or 'none'}"
-                self.session.tell(Diagnostic("E1112", f"{file}: the model has no input `{name}` to bind", help=help))
-        for name in self.dims:
-            if name not in self.fixed:
-                symbols = sorted({*self.fixed, *self.unknown})
-                help = did_you_mean(name, symbols) or f"its dims are {', '.join(symbols) or 'all fixed'}"
-                self.session.tell(Diagnostic("E1109", f"{file}: the model has no dim `{name}`", help=help))
-        if self.unknown:
-            listed = "; ".join(f"`{dim}` in {', '.join(places)}" for dim, places in self.unknown.items())
-            example = " ".join(f"--dim {dim}=1" for dim in self.unknown)
-            said = f"{file}: {len(self.unknown)} dims of the model's inputs are not fixed: {listed}"
-            self.session.tell(Diagnostic("E1109", said, help=f"for example `{example}`"))
-
-    def _type(self, name: str, info: Any) -> TensorType | None:
-        file = self.session.file
-        number, dims = _stated_type(info)
-        d = dtype_of(number)
-        if d is None:
-            kind = dtype_name(number) if info.type.HasField("tensor_type") else str(info.type.WhichOneof("value"))
-            self.session.tell(Diagnostic("E1105", f"{file}: the input `{name}` is {kind}, which tdslc does not have"))
-            return None
-        if dims is None:
-            help = f"`--bind {name}=FILE.npy` fixes it"
-            self.session.tell(Diagnostic("E1109", f"{file}: the input `{name}` has no stated rank", help=help))
-            return None
-        shape = tuple(self._size(name, axis, dim) for axis, dim in enumerate(dims))
-        most = max(prod(map(int, shape)), *shape, 0)
-        if min(shape, default=0) < 0 or most > MAX_ELEMENTS or len(shape) > MAX_RANK:
-            sizes = ", ".join(str(int(n)) for n in shape)
-            said = f"{file}: the input `{name}` is {d}[{sizes}], more than 2^31 - 1 elements"
-            self.session.tell(Diagnostic("E1108", said))
-            return None
-        return TensorType(d, shape)
-
-    def _size(self, name: str, axis: int, dim: int | str | None) -> int:
-        if isinstance(dim, int):
-            return dim
-        key = dim or f"{name}.{axis}"
-        if key not in self.dims:
-            self.unknown.setdefault(key, []).append(f"axis {axis} of `{name}`")
-            return 1
-        self.fixed[key] = size = int(self.dims[key])
-        if size < 0:
-            said = f"{self.session.file}: the dim `{key}` cannot be {size}: a dim is 0 or more"
-            self.session.tell(Diagnostic("E1109", said))
-            return 0
-        return Dim(size, key) if key.isidentifier() else size
-
-    def _bound(self, name: str, info: Any) -> Value | None:
-        number, dims = _stated_type(info)
-        array = np.asarray(self.binds[name])
-        d = dtype_of(number)
-        own = from_numpy(array.dtype)
-        fits = d is not None and own == d and (dims is None or len(dims) == array.ndim)
-        sizes = zip(dims or (), array.shape, strict=False)
-        if not fits or any(isinstance(n, int) and n != have for n, have in sizes):
-            shown = f"{own or array.dtype}{list(array.shape)}"
-            stated = f"{d or dtype_name(number)}{dims}"
-            said = f"{self.session.file}: the input `{name}` is {stated}, the value to bind {shown}"
-            self.session.tell(Diagnostic("E1112", said))
-            return None
-        for axis, (dim, have) in enumerate(zip(dims or (), array.shape, strict=False)):
-            if not isinstance(dim, int):
-                self.fixed.setdefault(dim or f"{name}.{axis}", int(have))
-        return known_value(name, array)

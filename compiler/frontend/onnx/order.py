@@ -87,7 +87,8 @@ def _sorted(
         return order, []
     stuck = [i for i, n in enumerate(waits) if n]
     notes = tuple(Note(f"node {title(nodes[i], i)}") for i in stuck[:_MOST_LISTED])
-    said = f"{file}: {len(stuck)} nodes wait for each other in a circle"
+    what = f"{len(stuck)} nodes wait for each other" if len(stuck) > 1 else "a node waits for itself"
+    said = f"{file}: {what} in a circle"
     return [], [Diagnostic("E1104", said, notes=notes, help="a graph has no cycles; use Loop or Scan")]
 
 

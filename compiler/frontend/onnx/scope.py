@@ -79,17 +79,20 @@ class Session:
 
     def faults(self) -> list[Diagnostic]:
         """Every mistake, one for each operator that is not supported among them."""
-        return [*self.diagnostics, *(_unsupported(key, nodes) for key, nodes in sorted(self.unsupported.items()))]
+        return [
+            *self.diagnostics,
+            *(_unsupported(self.file, key, nodes) for key, nodes in sorted(self.unsupported.items())),
+        ]
 
 
-def _unsupported(key: tuple[str, str, int], nodes: list[str]) -> Diagnostic:
+def _unsupported(file: str, key: tuple[str, str, int], nodes: list[str]) -> Diagnostic:
     domain, op, version = key
     of = f"domain {domain}" if domain else "ONNX"
     many = f"{len(nodes)} nodes use it" if len(nodes) > 1 else "one node uses it"
-    said = f"the operator {op} of {of}, opset {version}, is not supported; {many}"
+    said = f"{file}: the operator {op} of {of}, opset {version}, is not supported; {many}"
     notes = [Note(f"node {name}") for name in nodes[:_MOST_LISTED]]
     notes += [Note(f"and {len(nodes) - _MOST_LISTED} more")] if len(nodes) > _MOST_LISTED else []
-    help = "export the model without it, or cut it there (`onnx.utils.extract_model`); docs/onnx.md lists what there is"
+    help = "`tdslc build --partition` runs such nodes on the host; docs/onnx.md lists the operators that are compiled"
     return Diagnostic("E1105", said, notes=tuple(notes), help=help)
 
 

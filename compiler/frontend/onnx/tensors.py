@@ -71,7 +71,9 @@ def array_of(t: Any, folder: str | None) -> NDArray:
         raise Unreadable(f"it is of {dtype_name(t.data_type)}, which tdslc does not have", "E1105")
     shape = tuple(int(n) for n in t.dims)
     count = prod(shape)
-    if min(shape, default=0) < 0 or count > MAX_ELEMENTS:
+    if min(shape, default=0) < 0:
+        raise Unreadable(f"its dims are {list(shape)}, and a dim is 0 or more", "E1102")
+    if count > MAX_ELEMENTS:
         raise Unreadable(f"its dims are {list(shape)}; a tensor has at most 2^31 - 1 elements", "E1108")
     if int(t.data_location) == _EXTERNAL:
         flat = _packed(_external(t, d, count, folder), d, count)
