@@ -402,12 +402,19 @@ def _least(sat: Saturated, c: EClass, node: ENode, pricer: Pricer) -> Mapping[st
 def _least_path(sat: Saturated, work: Mapping[int, Sequence[Mapping[str, float]]], unit: str) -> float:
     """The most that an output's cheapest derivation takes along one path, on one unit: a fixed point from above."""
     least = dict.fromkeys(sat.classes, float("inf"))
-    changed = True
-    while changed:
-        changed = False
-        for cid, c in sat.classes.items():
-            for k, n in enumerate(c.nodes):
-                seconds = work[cid][k].get(unit, 0.0) + max((least[a] for a in n.args), default=0.0)
-                if seconds < least[cid]:
-                    least[cid], changed = seconds, True
+    users: dict[int, dict[tuple[int, int], None]] = {cid: {} for cid in sat.classes}
+    ready: list[tuple[int, int]] = []
+    for cid, c in sat.classes.items():
+        for k, n in enumerate(c.nodes):
+            for a in n.args:
+                users[a][cid, k] = None
+            ready += [(cid, k)] if not n.args else []
+    waiting = deque(ready)
+    while waiting:
+        cid, k = waiting.popleft()
+        args = sat.classes[cid].nodes[k].args
+        seconds = work[cid][k].get(unit, 0.0) + max((least[a] for a in args), default=0.0)
+        if seconds < least[cid]:
+            least[cid] = seconds
+            waiting.extend(users[cid])
     return max((least[r] for r in sat.roots), default=0.0)

@@ -7,7 +7,7 @@ Must not know any one target, nor rewriting.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -17,7 +17,7 @@ from ..graph.ops.control import loop_counts
 from ..source import Diagnostic, DiagnosticError
 from .anatomy import Anatomy, anatomy, contracts, kernel_body, role
 from .load_program import split_load
-from .merge import SECONDS_DIGITS, Blocked, Fusion, Group, Recipe, Unplannable, traffic
+from .merge import SECONDS_DIGITS, Blocked, Fusion, Group, Known, Recipe, Unplannable, traffic
 from .pricing import Pricer, one_op
 from .target import Alias, Edge, Kernel, LoopStep, Machine, Plan, PlanOptions, Reason, Refusal, Step
 
@@ -58,26 +58,58 @@ def unfused_plan(graph: Graph, machine: Machine, pricer: Pricer | None = None) -
     return plan(graph, machine, PlanOptions(fuse=False), pricer)
 
 
+# A value of a graph, or of a composite's definition in it: the composite's first value, then its number inside.
+Name = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A kernel of a plan, by names of what it makes, alone writes, and reads; `key` is what its price hangs on."""
+
+    makes: frozenset[Name]
+    owns: frozenset[Name]
+    reads: frozenset[Name]
+    key: Hashable
+
+    def renamed(self, new: Mapping[int, int]) -> Outline:
+        """The kernel in a graph where value v is `new[v]`; names that are not there are left out."""
+
+        def there(names: frozenset[Name]) -> frozenset[Name]:
+            return frozenset((new[n], *rest) for n, *rest in names if n in new)
+
+        return Outline(there(self.makes), there(self.owns), there(self.reads), self.key)
+
+
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a graph's plan takes, and the values that each of its kernels makes; loops' bodies are not told."""
+    """What a graph's plan takes, and its kernels; loops' bodies are not told."""
 
     worth: Worth
-    kernels: tuple[frozenset[int], ...] = ()
+    kernels: tuple[Outline, ...] = ()
 
 
-def planned(graph: Graph, pricer: Pricer, options: PlanOptions, start: Sequence[frozenset[int]] = ()) -> Planned:
+def planned(graph: Graph, pricer: Pricer, options: PlanOptions, start: Sequence[Outline] = ()) -> Planned:
     """`plan(graph, …)` by the machine's estimates, without making it; infinitely dear when it cannot be planned.
 
-    With `start`, values that begin in one kernel each, the search has less to do, and may find something else.
+    With `start`, kernels of a graph like this one, the search has less to do, and may find something else.
     """
     try:
-        found = fused(runnable(split_load(graph)[0], pricer), pricer, options, start)
+        run_time, inner = _runnable(split_load(graph)[0], pricer)
+        values = {name: v for v, name in inner.items()}
+
+        def there(names: Iterable[Name]) -> frozenset[int]:
+            return frozenset(n[0] if len(n) == 1 else values.get(n, -1) for n in names)
+
+        known = [Known(there(k.makes), there(k.owns), there(k.reads), k.key) for k in start]
+        found = fused(run_time, pricer, options, known)
     except DiagnosticError:
         return Planned((float("inf"), 0, 0.0))
-    nodes = found.fusion.a.graph.nodes
-    kernels = (g for g in found.fusion.groups.values() if not g.fixed)
-    return Planned(found.worth, tuple(frozenset(nodes[i].outs[0] for i in g.ops) for g in kernels))
+
+    def names(made: Iterable[int]) -> frozenset[Name]:
+        return frozenset(inner.get(v, (v,)) for v in made)
+
+    kernels = (Outline(names(k.values), names(k.owned), names(k.reads), k.key) for k in found.fusion.known())
+    return Planned(found.worth, tuple(kernels))
 
 
 def plan_seconds(made: Plan) -> float:
@@ -99,7 +131,13 @@ def runnable(graph: Graph, pricer: Pricer) -> Graph:
 
     What is not replaced keeps its values.
     """
+    return _runnable(graph, pricer)[0]
+
+
+def _runnable(graph: Graph, pricer: Pricer) -> tuple[Graph, dict[int, Name]]:
+    """`runnable`, and the names of the values that were within composites."""
     graph = live(graph)
+    names: dict[int, Name] = {}
     fresh = count(max((v for n in graph.nodes for v in n.outs), default=-1) + 1)
     new: dict[int, int] = {}
     nodes: list[Node] = []
@@ -107,12 +145,16 @@ def runnable(graph: Graph, pricer: Pricer) -> Graph:
         args = tuple(new.get(a, a) for a in n.args)
         if is_composite(n) and _refused(n, graph, pricer):
             inner = runnable(n.regions[0], pricer)
+            before = len(nodes)
             new.update(zip(n.outs, _inlined(inner, args, n.loc, fresh, nodes), strict=True))
+            within = (v for m in nodes[before:] for v in m.outs)
+            names.update((v, (n.outs[0], k)) for k, v in enumerate(within))
         elif n.op == "loop":
             nodes.append(Node(n.op, args, n.attrs, n.types, n.outs, (runnable(n.regions[0], pricer),), n.loc))
         else:
             nodes.append(Node(n.op, args, n.attrs, n.types, n.outs, n.regions, n.loc) if args != n.args else n)
-    return Graph(graph.name, tuple(nodes), tuple(new.get(v, v) for v in graph.outputs), graph.output_names)
+    outputs = tuple(new.get(v, v) for v in graph.outputs)
+    return Graph(graph.name, tuple(nodes), outputs, graph.output_names), names
 
 
 def _inlined(region: Graph, args: Sequence[int], loc: str, fresh: Iterator[int], nodes: list[Node]) -> list[int]:
@@ -132,10 +174,10 @@ def _refused(node: Node, graph: Graph, pricer: Pricer) -> bool:
     return isinstance(pricer.body(one_op(node.op, node.attrs, args, node.types, node.regions)), Refusal)
 
 
-def fused(graph: Graph, pricer: Pricer, options: PlanOptions, start: Sequence[frozenset[int]] = ()) -> Fused:
+def fused(graph: Graph, pricer: Pricer, options: PlanOptions, start: Sequence[Known] = ()) -> Fused:
     """Kernels for a `runnable` graph, beginning with `start`, and for the bodies of its loops."""
     a = anatomy(graph)
-    bodies = {i: fused(n.regions[0], pricer, options) for i, n in enumerate(graph.nodes) if role(n) == "loop"}
+    bodies = {i: _fused_body(n.regions[0], pricer, options) for i, n in enumerate(graph.nodes) if role(n) == "loop"}
     try:
         fusion = Fusion(a, pricer, start)
     except Unplannable as e:
@@ -149,6 +191,16 @@ def fused(graph: Graph, pricer: Pricer, options: PlanOptions, start: Sequence[fr
         totals.append((n * seconds, n * moved, n * busy))
     seconds, moved, busy = (sum(column) for column in zip((0.0, 0, 0.0), *totals, strict=True))
     return Fused(fusion, bodies, (round(seconds, SECONDS_DIGITS), int(moved), round(busy, SECONDS_DIGITS)))
+
+
+def _fused_body(body: Graph, pricer: Pricer, options: PlanOptions) -> Fused:
+    """`fused(body, …)`, searched once for equal bodies: a loop stands in most of the graphs that are tried."""
+    return pricer.once(("fused", body, _places(body), options), lambda: fused(body, pricer, options))
+
+
+def _places(graph: Graph) -> tuple[object, ...]:
+    """Where the nodes of a graph and of the loops in it come from, in which equal graphs may differ."""
+    return tuple((n.loc, *map(_places, n.regions)) if n.op == "loop" else n.loc for n in graph.nodes)
 
 
 def _cannot_run(node: Node, refusal: Refusal, machine: Machine) -> Diagnostic:

@@ -11,8 +11,8 @@ target, nor names or texts.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ..graph import Node
@@ -30,13 +30,18 @@ _LOOP_COST = KernelCost(0.0, {}, 0, 0, 0)  # a loop is no kernel; its body is pr
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A kernel in the making: the positions it computes, those of them it alone writes, the values written."""
+    """A kernel in the making: the positions it computes, those of them it alone writes, the values written and read."""
 
     ops: frozenset[int]
     owned: frozenset[int]
     writes: tuple[int, ...]
+    reads: frozenset[int]
     cost: KernelCost
     fixed: bool = False
+    first: int = field(init=False)  # the least position
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "first", min(self.ops))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class _Made:
     ops: frozenset[int]
     owned: frozenset[int]
     writes: tuple[int, ...]
+    reads: frozenset[int]
     work: tuple[int, ...]
 
 
@@ -78,6 +84,25 @@ class Recipe:
 
     kind: Literal["join", "copy"]
     groups: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A kernel of an earlier search: the values its ops make (the first of each), those of them it alone writes, those
+    it reads, and its price's key."""
+
+    values: frozenset[int]
+    owned: frozenset[int]
+    reads: frozenset[int]
+    key: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A group to begin with: the positions it computes, and those of them it alone writes."""
+
+    ops: frozenset[int]
+    owned: frozenset[int]
 
 
 class Unplannable(Exception):
@@ -91,16 +116,19 @@ class Unplannable(Exception):
 class Fusion:
     """Groups that together cover a graph, and the moves between them. `run` makes them fewer.
 
-    `start` are sets of values that shall begin in one group each, as far as that can be; by default each op is alone.
+    `start` are kernels of a graph like this one that shall begin in one group each, as far as that can be; by default
+    each op is alone. No move pays among those that are still what they were: `run` tries only moves of the others.
     Unplannable when the target cannot run an op even alone.
     """
 
-    def __init__(self, a: Anatomy, pricer: Pricer, start: Sequence[frozenset[int]] = ()) -> None:
+    def __init__(self, a: Anatomy, pricer: Pricer, start: Sequence[Known] = ()) -> None:
         self.a, self.pricer = a, pricer
         self.wiring = pricer.wiring(a)
         self.groups: dict[int, Group] = {}
         self.owner: dict[int, int] = {}
         self.readers: dict[int, set[int]] = {v: set() for v in a.position}
+        self._after: dict[int, set[int]] = {}  # successors, as far as they were asked for
+        self._nbytes = {v: t.nbytes for v, t in a.graph.types.items()}
         self._next = 0
         # A loop reads its operands where they lie in main memory; a kernel reads through views.
         lies = dict(a.aliases)
@@ -109,13 +137,15 @@ class Fusion:
             for i, n in enumerate(a.graph.nodes)
         }
         if not self._begin(self._parts(start)):
+            start = ()
             self._begin(self._parts(()))
+        self._settled = self._unchanged(start)
 
     def run(self) -> None:
         """Takes the best move until none pays."""
         heap: list[_Offer] = []
         seen: set[Recipe] = set()
-        self._offer(heap, seen, list(self.groups))
+        self._offer(heap, seen, [g for g in self.groups if g not in self._settled])
         while heap:
             offered, _, recipe, priced = heapq.heappop(heap)
             if any(g not in self.groups for g in recipe.groups):
@@ -150,7 +180,9 @@ class Fusion:
         if len(ops) > _MOST_OPS:
             return Blocked("capacity", f"the two have {len(ops)} ops; kernels of up to {_MOST_OPS} are tried")
         owned = frozenset[int]().union(*(self.groups[g].owned for g in gids))
-        return gids, (_Made(ops, owned, self._outside(owned, set(gids)), gids),)
+        place = self.a.position
+        reads = frozenset(v for g in gids for v in self.groups[g].reads if place[v] not in ops)
+        return gids, (_Made(ops, owned, self._outside(owned, set(gids)), reads, gids),)
 
     def _copy(self, producer: int, into: tuple[int, ...]) -> _Outline | Blocked:
         """The producer's part that each reader needs is computed in it again; what is left of the producer stays."""
@@ -163,10 +195,11 @@ class Fusion:
         for gid in into:
             reader = self.groups[gid]
             ops = reader.ops | self._part(group.ops, (b for i in reader.ops for b in self._sources[i]))
-            made.append(_Made(ops, reader.owned | (orphans & ops), reader.writes, (gid,)))
+            made.append(_Made(ops, reader.owned | (orphans & ops), reader.writes, self._reads(ops), (gid,)))
             orphans -= ops
         if left:
-            made.append(_Made(self._part(group.ops, left), group.owned, left, ()))
+            part = self._part(group.ops, left)
+            made.append(_Made(part, group.owned, left, self._reads(part), ()))
         return (producer, *into), tuple(made)
 
     def _priced(self, gids: tuple[int, ...], made: tuple[_Made, ...]) -> Move | Blocked:
@@ -175,7 +208,7 @@ class Fusion:
             price = self.pricer.kernel(self.a, self.wiring, m.ops, m.writes)
             if isinstance(price, Refusal):
                 return Blocked(price.reason, price.detail)
-            groups.append(Group(m.ops, m.owned & m.ops, m.writes, price))
+            groups.append(Group(m.ops, m.owned & m.ops, m.writes, m.reads, price))
         before = [self.groups[g].cost for g in gids]
         after = [g.cost for g in groups]
         gain = sum(c.seconds for c in before) - sum(c.seconds for c in after)
@@ -194,7 +227,7 @@ class Fusion:
             units = {u for c in costs for u in c.units if u != memory}
             busy = max((sum(c.units.get(u, 0.0) for c in costs) for u in units), default=0.0)
             overhead = max((c.seconds - max(c.units.values(), default=0.0) for c in costs), default=0.0)
-            least = sum(self.a.graph.types[v].nbytes for v in (*self._reads(m.ops), *m.writes))
+            least = sum(self._nbytes[v] for v in (*m.reads, *m.writes))
             seconds -= max(busy, least * seconds_a_byte) + overhead
             moved -= least
         return (round(seconds, SECONDS_DIGITS), moved)
@@ -219,31 +252,33 @@ class Fusion:
 
     # ---- the graph of groups ---------------------------------------------------------------------
 
-    def reads(self, group: Group) -> frozenset[int]:
-        """Values in main memory that `group` reads."""
-        return self._reads(group.ops)
-
     def _reads(self, ops: frozenset[int]) -> frozenset[int]:
+        """Values in main memory that a kernel of `ops` reads."""
         found = frozenset[int]().union(*(self._sources[i] for i in ops))
         return frozenset(v for v in found if self.a.position[v] not in ops)
 
     def producers(self, group: Group) -> set[int]:
         """Positions of the points and loops that make what `group` reads."""
-        return {p for p in map(self.a.position.__getitem__, self.reads(group)) if p in self.owner}
+        return {p for p in map(self.a.position.__getitem__, group.reads) if p in self.owner}
 
     def successors(self, gid: int) -> set[int]:
         """Groups that read what `gid` writes."""
-        return {r for v in self.groups[gid].writes for r in self.readers[v]}
+        found = self._after.get(gid)
+        if found is None:
+            found = self._after[gid] = {r for v in self.groups[gid].writes for r in self.readers[v]}
+        return found
 
     def _between(self, gids: Sequence[int]) -> set[int]:
         """Groups outside `gids` on a path from one of them to another."""
         inside = set(gids)
-        last = max(i for g in gids for i in self.groups[g].ops)  # a path to position i starts below i
-        ahead: dict[int, set[int]] = {}
         stack = [s for g in gids for s in self.successors(g) - inside]
+        if not stack:
+            return set()
+        last = max(max(self.groups[g].ops) for g in gids)  # a path to position i starts below i
+        ahead: dict[int, set[int]] = {}
         while stack:
             g = stack.pop()
-            if g in ahead or min(self.groups[g].ops) > last:
+            if g in ahead or self.groups[g].first > last:
                 continue
             ahead[g] = self.successors(g)
             stack += ahead[g] - inside
@@ -257,41 +292,99 @@ class Fusion:
 
     # ---- the beginning ---------------------------------------------------------------------------
 
-    def _parts(self, start: Sequence[frozenset[int]]) -> list[frozenset[int]]:
-        """The points and loops, in the sets of `start` (the first that has it, if any), in order."""
-        left = dict.fromkeys(sorted((*self.a.points, *(i for i, r in enumerate(self.a.roles) if r == "loop"))))
-        parts: list[frozenset[int]] = []
-        for values in start:
-            places = {self.a.position[v] for v in values if v in self.a.position}
-            mine = frozenset(i for i in places if i in left and self.a.roles[i] != "loop")
-            for i in mine:
-                del left[i]
-            parts += [mine] if mine else []
-        return sorted((*parts, *(frozenset((i,)) for i in left)), key=min)
+    def known(self) -> list[Known]:
+        """The groups, as a start for a graph like this one."""
+        groups = (g for g in self.groups.values() if not g.fixed)
+        return [Known(self._makes(g.ops), self._makes(g.owned), g.reads, self._key(g)) for g in groups]
 
-    def _begin(self, parts: Sequence[frozenset[int]]) -> bool:
-        """Makes groups of `parts`; False when one of several ops cannot be a kernel, or they wait for each other."""
+    def _makes(self, ops: Iterable[int]) -> frozenset[int]:
+        return frozenset(self.a.graph.nodes[i].outs[0] for i in ops)
+
+    def _key(self, group: Group) -> Hashable:
+        return self.pricer.kernel_key(self.wiring, group.ops, group.writes)
+
+    def _unchanged(self, start: Sequence[Known]) -> frozenset[int]:
+        """The groups that are kernels of `start` as they were: what they compute, write and read."""
+        before = {k.values: k for k in start}
+        found: set[int] = set()
+        for gid, group in self.groups.items() if before else ():
+            was = None if group.fixed else before.get(self._makes(group.ops))
+            if was is not None and was.reads == group.reads and was.key == self._key(group):
+                found.add(gid)
+        return frozenset(found)
+
+    def _parts(self, start: Sequence[Known]) -> list[_Part]:
+        """The points and loops, in the kernels of `start` (the first that owns it, if any), in order."""
+        left = dict.fromkeys(sorted((*self.a.points, *(i for i, r in enumerate(self.a.roles) if r == "loop"))))
+        points = frozenset(i for i in left if self.a.roles[i] != "loop")
+        parts: list[tuple[frozenset[int], frozenset[int]]] = []
+        for kernel in start:
+            ops = self._places(kernel.values) & points
+            owned = frozenset(i for i in self._places(kernel.owned) & ops if i in left)
+            for i in owned:
+                del left[i]
+            parts += [(ops, owned)] if owned else []
+        alone = dict(left)
+        for i, k in self._between_parts(left, [owned for _, owned in parts]).items():
+            del alone[i]
+            parts[k] = (parts[k][0] | {i}, parts[k][1] | {i})
+        made = [_Part(self._part(ops, self._outs(owned)), owned) for ops, owned in parts]
+        made += [_Part(o, o) for o in (frozenset((i,)) for i in alone)]
+        return sorted(made, key=lambda part: min(part.owned))
+
+    def _between_parts(self, left: Iterable[int], parts: Sequence[frozenset[int]]) -> dict[int, int]:
+        """Those of the positions `left` that lie on a path from one of `parts` through others of `left` back to it."""
+        if not parts:
+            return {}
+        order = [i for i in left if self.a.roles[i] != "loop"]
+        feeds = {i: {k} for k, part in enumerate(parts) for i in part}
+        needs = {i: {k} for k, part in enumerate(parts) for i in part}
+        users: dict[int, list[int]] = {}
+        for i in self.a.points:
+            for b in self._sources[i]:
+                users.setdefault(self.a.position[b], []).append(i)
+        for i in order:
+            feeds[i] = set[int]().union(*(feeds.get(self.a.position[b], ()) for b in self._sources[i]))
+        for i in reversed(order):
+            needs[i] = set[int]().union(*(needs.get(u, ()) for u in users.get(i, ())))
+        return {i: min(feeds[i] & needs[i]) for i in order if feeds[i] & needs[i]}
+
+    def _outs(self, ops: Iterable[int]) -> Iterator[int]:
+        return (v for i in ops for v in self.a.graph.nodes[i].outs)
+
+    def _places(self, values: Iterable[int]) -> frozenset[int]:
+        return frozenset(self.a.position[v] for v in values if v in self.a.position)
+
+    def _begin(self, parts: Sequence[_Part]) -> bool:
+        """Makes groups of `parts`, those that cannot be kernels op by op; False when parts wait for each other."""
         users: dict[int, set[int]] = {}
         for k, part in enumerate(parts):
-            for v in self._reads(part):
+            for v in self._reads(part.ops):
                 users.setdefault(v, set()).add(k)
-        groups = [self._group(part, users) for part in parts]
-        if any(g is None for g in groups) or _has_cycle(parts, users, self.a):
+        if _has_cycle(parts, users, self.a):
             return False
-        for group in groups:
-            assert group is not None
+        groups = [self._group(part, users) for part in parts]
+        made = [g for g in groups if g is not None]
+        if len(made) < len(groups):
+            return self._begin([p for part, g in zip(parts, groups, strict=True) for p in _unless(g, part)])
+        for group in made:
             self._put(group)
         return True
 
-    def _group(self, ops: frozenset[int], users: Mapping[int, set[int]]) -> Group | None:
-        outs = [v for i in sorted(ops) for v in self.a.graph.nodes[i].outs]
+    def _group(self, part: _Part, users: Mapping[int, set[int]]) -> Group | None:
+        ops, reads = part.ops, self._reads(part.ops)
+        outs = [v for i in sorted(part.owned) for v in self.a.graph.nodes[i].outs]
         first = min(ops)
         if self.a.roles[first] == "loop":
-            return Group(ops, ops, tuple(outs), _LOOP_COST, fixed=True)
+            return Group(ops, ops, tuple(outs), reads, _LOOP_COST, fixed=True)
         writes = tuple(v for v in outs if v in self.a.resident or v in users)
+        if not writes:  # all who need it compute it themselves
+            if len(ops) > 1:
+                return None
+            writes = tuple(outs)
         price = self.pricer.kernel(self.a, self.wiring, ops, writes)
         if not isinstance(price, Refusal):
-            return Group(ops, ops, writes, price)
+            return Group(ops, part.owned, writes, reads, price)
         if len(ops) == 1:
             raise Unplannable(first, price)
         return None
@@ -300,15 +393,22 @@ class Fusion:
         gid, self._next = self._next, self._next + 1
         self.groups[gid] = group
         self.owner.update(dict.fromkeys(group.owned, gid))
-        for v in self.reads(group):
+        for v in group.reads:
             self.readers[v].add(gid)
+            self._forget(v)
         return gid
 
     def _apply(self, move: Move) -> list[int]:
         for gid in move.removed:
-            for v in self.reads(self.groups.pop(gid)):
+            self._after.pop(gid, None)
+            for v in self.groups.pop(gid).reads:
                 self.readers[v].discard(gid)
+                self._forget(v)
         return [self._put(g) for g in move.made]
+
+    def _forget(self, value: int) -> None:
+        """The readers of `value` are others now."""
+        self._after.pop(self.owner.get(self.a.position[value], -1), None)
 
     # ---- offers ----------------------------------------------------------------------------------
 
@@ -348,13 +448,13 @@ class Fusion:
 
     def _siblings(self, gid: int) -> list[int]:
         """The nearest other readers of what `gid` reads."""
-        found = {r for v in self.reads(self.groups[gid]) for r in self.readers[v]} - {gid}
-        here, place = min(self.groups[gid].ops), {r: min(self.groups[r].ops) for r in found}
+        found = {r for v in self.groups[gid].reads for r in self.readers[v]} - {gid}
+        here, place = self.groups[gid].first, {r: self.groups[r].first for r in found}
         return sorted(found, key=lambda r: (abs(place[r] - here), place[r], r))[:_MOST_SIBLINGS]
 
     def _order(self, recipe: Recipe) -> tuple[int, ...]:
         """Where a recipe stands among equal gains: by place in the graph; joins before copies."""
-        places = (min(self.groups[g].ops) for g in recipe.groups)
+        places = (self.groups[g].first for g in recipe.groups)
         return (recipe.kind == "copy", *places, *recipe.groups)
 
 
@@ -362,9 +462,14 @@ def _bases(a: Anatomy, node: Node) -> frozenset[int]:
     return frozenset(b for v in node.args for b in a.bases[v])
 
 
-def _has_cycle(parts: Sequence[frozenset[int]], users: Mapping[int, set[int]], a: Anatomy) -> bool:
+def _unless(group: Group | None, part: _Part) -> list[_Part]:
+    """`part`, or, when it made no group, its ops one by one."""
+    return [part] if group is not None else [_Part(o, o) for o in (frozenset((i,)) for i in sorted(part.owned))]
+
+
+def _has_cycle(parts: Sequence[_Part], users: Mapping[int, set[int]], a: Anatomy) -> bool:
     """Whether some of `parts` need each other; `users` are the parts that read a value."""
-    after = [{k for i in part for v in a.graph.nodes[i].outs for k in users.get(v, ())} for part in parts]
+    after = [{k for i in part.owned for v in a.graph.nodes[i].outs for k in users.get(v, ())} for part in parts]
     waits = [0] * len(parts)
     for ks in after:
         for k in ks:

@@ -6,13 +6,15 @@ place from an earlier one is priced only there. Must not know any one target, no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cached_property
+from typing import Any, TypeVar
 
 from ..graph import DTYPES, Attrs, Builder, Graph, Node, TensorType
 from .anatomy import BODY_NAME, Anatomy, kernel_body
 from .target import CostQuery, KernelCost, Machine, Refusal
 
+T = TypeVar("T")
 Price = KernelCost | Refusal
 # Of each point: its number as an op; its operands' ways of addressing and bases; its results.
 Wiring = Mapping[int, tuple[int, tuple[tuple[int, tuple[int, ...]], ...], tuple[int, ...]]]
@@ -34,6 +36,7 @@ class Pricer:
         self._kernels: dict[Hashable, Price] = {}
         self._bodies: dict[Hashable, Price] = {}
         self._bounds: dict[Hashable, Mapping[str, float]] = {}
+        self._made: dict[Hashable, Any] = {}
 
     def body(self, body: Graph) -> Price:
         """What the kernel `body` costs, or why it cannot be one."""
@@ -56,6 +59,13 @@ class Pricer:
 
     def kernel(self, a: Anatomy, wiring: Wiring, ops: Collection[int], outputs: Sequence[int]) -> Price:
         """The price of the kernel that computes `ops` (positions) and writes `outputs`; `wiring` is that of `a`."""
+        key = self.kernel_key(wiring, ops, outputs)
+        if key not in self._kernels:
+            self._kernels[key] = self.body(kernel_body(a, ops, outputs)[0])
+        return self._kernels[key]
+
+    def kernel_key(self, wiring: Wiring, ops: Collection[int], outputs: Sequence[int]) -> Hashable:
+        """What the price of a kernel hangs on: equal keys, equal prices."""
         local: dict[int, int] = {}
         made: list[tuple[int, tuple[tuple[int, tuple[int, ...]], ...]]] = []
         for i in sorted(ops):
@@ -64,10 +74,13 @@ class Pricer:
             made.append((what, reads))
             for v in outs:
                 local[v] = len(local)
-        key = (tuple(made), tuple(local[v] for v in outputs))
-        if key not in self._kernels:
-            self._kernels[key] = self.body(kernel_body(a, ops, outputs)[0])
-        return self._kernels[key]
+        return tuple(made), tuple(local[v] for v in outputs)
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """`make()`, asked for once for each key: what follows from prices and the key alone."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     def least(self, body: Graph) -> Mapping[str, float]:
         """The least busy seconds of each unit that `body` takes."""

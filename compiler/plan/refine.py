@@ -29,43 +29,52 @@ from .extract import (
     reached,
     rules_used,
 )
-from .fuse import Planned, Worth
+from .fuse import Outline, Planned, Worth
 from .origin import Origin
 from .pricing import Pricer
 from .target import PlanOptions
 
-Objective = Callable[[Graph, Sequence[frozenset[int]]], Planned]  # of a graph, and kernels to begin with
+Objective = Callable[[Graph, Sequence[Outline]], Planned]  # of a graph, and kernels to begin with
 
 _MOST_RANKED = 2000  # moves that are priced by stage 1; the budget plans far fewer
+_MOST_VISITED = 400_000  # classes that pricing them walks over: each move is priced with all that the outputs need
 _METHOD = "greedy-dag + refinement"
 _ROUNDS_OFF = 1 + 1e-9  # a bound is met when the cost is within the rounding of sums
 
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """A choice with its graph, the classes' values in it, what it costs, and the classes of each kernel of its plan."""
+    """A choice with its graph, the classes' values in it, what it costs, and its plan's kernels by classes."""
 
     choice: Choice
     graph: Graph
     values: Mapping[int, tuple[int, ...]]
     worth: Worth
-    kernels: tuple[frozenset[int], ...]
+    kernels: tuple[Outline, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """The graph that was chosen, where its values come from, and how it was found."""
+    """The graph that was chosen, where its values come from, what its plan takes, and how it was found.
+
+    `written` is what the plan of the model as written takes, each value that it computes twice computed once.
+    """
 
     graph: Graph
     origin: Origin
+    worth: Worth
+    written: Worth
     report: ExtractionReport
 
 
 def best(sat: Saturated, pricer: Pricer, objective: Objective, options: PlanOptions) -> Extracted:
     """The best graph found in `sat` and how; `options` bound the moves that are planned."""
     prices = price(sat, pricer)
-    written, chosen = as_written(sat), greedy(prices)
-    start = [_tried(sat, choice, objective) for choice in ({**chosen, **written}, chosen)]
+    chosen = greedy(prices)
+    written = {**chosen, **as_written(sat)}
+    first = _tried(sat, written, objective)
+    same = _key(sat, written) == _key(sat, chosen)
+    start = [first, first if same else _tried(sat, chosen, objective)]
     now = min(start, key=lambda t: t.worth)  # the model as written wins a tie: it stands first
     now, tried = _climb(prices, now, objective, options)
     bound = lower_bound(sat, pricer)
@@ -73,42 +82,57 @@ def best(sat: Saturated, pricer: Pricer, objective: Objective, options: PlanOpti
     whence = origin(sat, now.choice, now.values)
     proven = seconds <= bound * _ROUNDS_OFF
     report = ExtractionReport(_METHOD, seconds, bound, proven, rules_used(whence), tried + len(start))
-    return Extracted(now.graph, whence, report)
+    return Extracted(now.graph, whence, now.worth, start[0].worth, report)
 
 
-def _tried(sat: Saturated, choice: Choice, objective: Objective, start: Sequence[frozenset[int]] = ()) -> _Tried:
-    """`choice` planned; `start` are kernels to begin with, as sets of classes."""
+def _tried(sat: Saturated, choice: Choice, objective: Objective, start: Sequence[Outline] = ()) -> _Tried:
+    """`choice` planned; `start` are kernels to begin with, by classes in place of values."""
     graph, values = build(sat, choice)
-    there = (frozenset(values[c][0] for c in kernel if c in values) for kernel in start)
-    found = objective(graph, tuple(there))
-    classes = {vs[0]: c for c, vs in values.items()}
-    kernels = tuple(frozenset(classes[v] for v in kernel if v in classes) for kernel in found.kernels)
-    return _Tried(choice, graph, values, found.worth, kernels)
+    there = {c: vs[0] for c, vs in values.items()}
+    found = objective(graph, tuple(kernel.renamed(there) for kernel in start))
+    classes = {v: c for c, v in there.items()}
+    return _Tried(choice, graph, values, found.worth, tuple(kernel.renamed(classes) for kernel in found.kernels))
 
 
 def _climb(prices: Prices, now: _Tried, objective: Objective, options: PlanOptions) -> tuple[_Tried, int]:
     """Takes improving moves until none is left, or the budget or the patience is; returns how many were planned.
 
-    A move is first planned from the kernels at hand, which is quick; if that is better, from nothing, as `plan` does.
+    A move is planned from the kernels at hand, which is quick, and moves are ranked anew only when those of the last
+    ranking that are worth trying are through.
     """
     sat = prices.sat
-    seen = {_key(sat, now.choice)}
+    taken, seen = [now], {_key(sat, now.choice)}
     moves = deque(_ranked(prices, now.choice))
     tried = since = 0
-    while moves and tried < options.refinements and since < options.patience:
+    stale = False  # whether moves were taken since they were ranked
+    while tried < options.refinements:
+        if not moves or since >= options.patience:
+            if not stale:
+                break
+            moves, since, stale = deque(_ranked(prices, now.choice)), 0, False
+            continue
         choice = {**now.choice, **moves.popleft()}
         key = _key(sat, choice)
         if key is None or key in seen:
             continue
         seen.add(key)
         tried, since = tried + 1, since + 1
-        if _tried(sat, choice, objective, now.kernels).worth >= now.worth:
-            continue
-        new = _tried(sat, choice, objective)
+        new = _tried(sat, choice, objective, now.kernels)
         if new.worth < now.worth:
-            now, since = new, 0
-            moves = deque(_ranked(prices, now.choice))
-    return now, tried
+            now, since, stale = new, 0, True
+            taken.append(now)
+    return _from_nothing(sat, taken, objective), tried
+
+
+def _from_nothing(sat: Saturated, taken: Sequence[_Tried], objective: Objective) -> _Tried:
+    """The last of `taken` that is as good as hoped when planned from nothing, as `plan` will do; the first was so."""
+    found = taken[0]
+    for hoped in reversed(taken[1:]):
+        again = _tried(sat, hoped.choice, objective)
+        found = min(found, again, key=lambda t: t.worth)
+        if again.worth <= hoped.worth:
+            break
+    return found
 
 
 def _key(sat: Saturated, choice: Choice) -> frozenset[tuple[int, int]] | None:
@@ -123,7 +147,8 @@ def _key(sat: Saturated, choice: Choice) -> frozenset[tuple[int, int]] | None:
 def _ranked(prices: Prices, choice: Choice) -> list[Mapping[int, int]]:
     """Moves from `choice`, the cheapest by stage 1 first."""
     ranked: list[tuple[float, int, Mapping[int, int]]] = []
-    for number, move in enumerate(islice(_moves(prices, choice), _MOST_RANKED)):
+    most = min(_MOST_RANKED, _MOST_VISITED // max(1, len(choice)))
+    for number, move in enumerate(islice(_moves(prices, choice), most)):
         new = {**choice, **move}
         order = reached(prices.sat, new)
         if order is not None:

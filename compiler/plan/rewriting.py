@@ -13,12 +13,15 @@ from ..graph import Graph, Node
 from ..graph.ops.control import loop_counts
 from ..rewrite.egraph import Saturated, Search
 from .extract import ExtractionReport
-from .fuse import planned
+from .fuse import Worth, planned
 from .load_program import as_leaf, param_only
 from .origin import Origin, identity
 from .pricing import Pricer
 from .refine import Extracted, best
 from .target import Machine, PlanOptions
+
+_CLEARLY_BETTER = 0.9  # share of the seconds as written below which the model itself cannot be the better one
+_INFINITE: Worth = (float("inf"), 0, 0.0)
 
 Saturate = Callable[[Graph], Saturated]
 
@@ -58,7 +61,7 @@ def optimise(
     sat = saturate(with_bodies)
     found = extract(sat, machine, options, pricer)
     candidates = (graph, with_bodies, _with_signature(found.graph, graph))
-    costs = [planned(g, pricer, options).worth for g in candidates]
+    costs = [*_written_worths(graph, with_bodies, found, pricer, options), found.worth]
     chosen = min(range(len(candidates)), key=lambda k: costs[k])
     searches = (*(s for b in bodies.values() for s in b.searches), sat.search)
     inner = [b.extraction for b in bodies.values()] if chosen else []
@@ -67,6 +70,20 @@ def optimise(
         return Optimised(graph, identity(graph), searches, report)
     whence = found.origin if chosen == 2 else Origin({v: v for v in graph.types})
     return Optimised(candidates[chosen], _with_loops(whence, candidates[chosen], bodies.values()), searches, report)
+
+
+def _written_worths(
+    graph: Graph, with_bodies: Graph, found: Extracted, pricer: Pricer, options: PlanOptions
+) -> tuple[Worth, Worth]:
+    """What the model takes as written, and with its loops' bodies rewritten; infinite where that is clearly worse.
+
+    Extraction has planned the model as written but for values that it computes twice: these do not make it so much
+    better, and planning it once more takes as long as anything here.
+    """
+    if found.worth[0] < _CLEARLY_BETTER * found.written[0]:
+        return _INFINITE, _INFINITE
+    worth = planned(graph, pricer, options).worth
+    return worth, worth if with_bodies == graph else planned(with_bodies, pricer, options).worth
 
 
 def _with_loops(whence: Origin, graph: Graph, bodies: Iterable[Optimised]) -> Origin:

@@ -218,6 +218,19 @@ class Program(Protocol):
     def buffers(self) -> tuple[Buffer, ...]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class HostLink:
+    """The way between the host's memory and main memory. `guess_share` is the share of its figures that are guesses."""
+
+    bytes_per_second: float
+    latency_seconds: float
+    guess_share: float
+
+    def seconds(self, nbytes: int) -> float:
+        """How long one copy of `nbytes` takes, either way."""
+        return self.latency_seconds + nbytes / self.bytes_per_second
+
+
 class Machine(Protocol):
     """A loaded chip. Everything is a pure function of the chip description and the arguments."""
 
@@ -239,6 +252,11 @@ class Machine(Protocol):
     @property
     def rule_files(self) -> Sequence[Path]:
         """The target's own `.rules`."""
+        ...
+
+    @property
+    def host_link(self) -> HostLink | None:
+        """How values get to the host and back; None when the description of the chip does not say."""
         ...
 
     def estimate(self, query: CostQuery) -> KernelCost | Refusal:
@@ -296,8 +314,12 @@ class Target(Protocol):
         """Names of the chips that come with the target."""
         ...
 
-    def load(self, chip: str, overrides: Iterable[str] = ()) -> Machine:
-        """A shipped chip by name, or one from a `.toml` path. DiagnosticError (E05xx)."""
+    def load(self, chip: str, overrides: Iterable[str] = (), size: str = "") -> Machine:
+        """A shipped chip by name, or one from a `.toml` path. DiagnosticError (E05xx).
+
+        `size` is what stands behind the chip in `TARGET:CHIP,SIZE`: how much of it, as the target reads it. "" where
+        nothing is said; DiagnosticError (E0704) when the target wants something else.
+        """
         ...
 
 

@@ -143,6 +143,14 @@ class Ici:
 
 
 @dataclass(frozen=True, slots=True)
+class Host:
+    """The link to the host, either way: what a copy takes is `latency_us` and its bytes at `link_gbs`."""
+
+    link_gbs: float
+    latency_us: float
+
+
+@dataclass(frozen=True, slots=True)
 class Issue:
     """The scalar core: cycles of one round of a loop, of one SMEM access, of one element moved to it."""
 
@@ -175,6 +183,8 @@ class Chip:
     ici: Ici
     issue: Issue
     vector: Vector
+    # Only models of which the host runs a part need it.
+    host: Host | None = None
 
     @property
     def hz(self) -> float:

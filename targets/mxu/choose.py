@@ -27,7 +27,7 @@ from .slabs import Slab, image_of, slab, slabs_of
 from .stages import Stage, stages
 from .streamed import can_stream, streamed_cost
 from .strided import Box, dense, element_bytes, padded_bytes, padded_size
-from .tiles import Cut, Form, Region, form, regions, tile_body
+from .tiles import Cut, Form, Region, TileBody, form, regions, tile_body
 from .work import (
     ZERO,
     Work,
@@ -93,15 +93,17 @@ class _Totals:
     """The work of a whole kernel, before it is cut: its levels, vector work, matrix products, rows gathered."""
 
     levels: int
-
+    # Its stages, which are those of the one tile when nothing is cut.
+    stages: tuple[Stage, ...]
     vector: Work
     matmuls: tuple[Node, ...]
     gathers: tuple[Node, ...]
     tiled: tuple[int, ...]
     # Those of them that the first stage waits for; the others come in while it works.
     early: frozenset[int]
-    # Values that take registers, and those that may take VMEM with how many times their bytes.
-    held: tuple[_Held, ...]
+    # Values that take registers, those that take VMEM, and those that may: how many times the bytes of each kind.
+    held: tuple[tuple[_Held, int], ...]
+    kept: tuple[tuple[_Held, int], ...]
     stored: tuple[tuple[_Held, int], ...]
 
 
@@ -149,10 +151,10 @@ def choose(body: Graph, chip: Chip) -> Choice | Refusal:
         key=lambda row: (row[0].seconds, row[1]),
     )
     half, whole = vmem_half(chip), chip.mem.vmem_bytes
-    shared = next((row for row in priced if row[0].fast_bytes <= half or _fits(f, row[2], half)), None)
+    shared = next((row for row in priced if row[0].fast_bytes <= half or _fits(f, total, row[2], half)), None)
     if shared is not None and shared is priced[0]:
         return Choice(shared[2], regions(f, shared[2]), shared[0], False)
-    alone = next((row for row in priced if _fits(f, row[2], whole)), None)
+    alone = next((row for row in priced if _fits(f, total, row[2], whole)), None)
     if shared is not None and (alone is None or shared[0].seconds <= SOLO_GAIN * alone[0].seconds):
         return Choice(shared[2], regions(f, shared[2]), shared[0], False)
     if alone is not None:
@@ -202,14 +204,26 @@ def _totals(f: Form, chip: Chip) -> _Totals:
     waits = ({k.value for k in s.reads} & inputs for s in found)
     return _Totals(
         len({s.level for s in found}),
+        found,
         vector,
         tuple(s.node for s in found if s.kind == "matmul" and s.node is not None),
         tuple(s.node for s in found if s.kind == "gather" and s.node is not None),
         tuple(n.out for n in f.body.inputs if n.out in read and n.type.size),
         frozenset(next((w for w in waits if w), set[int]())),
-        tuple(_held(f, n.outs[0]) for n in f.body.nodes if n.op not in LITERALS and n.types[0].size),
-        tuple(_stored(f)),
+        _counted((_held(f, n.outs[0]), 1) for n in f.body.nodes if n.op not in LITERALS and n.types[0].size),
+        _counted(
+            (_held(f, v), 1) for v, t in f.body.types.items() if t.size and (v in f.body.outputs or v in read & inputs)
+        ),
+        _counted(_stored(f)),
     )
+
+
+def _counted(values: Iterable[tuple[_Held, int]]) -> tuple[tuple[_Held, int], ...]:
+    """Each kind of value once: most of a body's are alike."""
+    times: dict[_Held, int] = {}
+    for value, n in values:
+        times[value] = times.get(value, 0) + n
+    return tuple(times.items())
 
 
 def _lane_work(f: Form, s: Stage, chip: Chip) -> Work:
@@ -389,10 +403,10 @@ def _padding(total: _Totals, tiles: dict[int, int], counts: dict[int, int]) -> f
     if not tiles:
         return 1.0
     cut = whole = 0
-    for value in total.held:
-        number = prod(counts[cls] for _, cls, _ in value.axes if cls in counts)
+    for value, times in total.held:
+        number = times * prod(counts[cls] for _, cls, _ in value.axes if cls in counts)
         cut += number * value.padded_bytes(tiles)
-        whole += value.whole_bytes
+        whole += times * value.whole_bytes
     return cut / whole if whole else 1.0
 
 
@@ -420,8 +434,19 @@ def _windows(body: Graph) -> int:
     return found
 
 
-def _fits(f: Form, grid: tuple[Cut, ...], limit: int) -> bool:
-    return fast_bytes(f, regions(f, grid)) <= limit
+def _lower_bytes(total: _Totals, tiles: dict[int, int]) -> int:
+    """Less VMEM than any stages of this body take: a slot for each tile that is copied in or out."""
+    return sum(times * value.padded_bytes(tiles) for value, times in total.kept)
+
+
+def _fits(f: Form, total: _Totals, grid: tuple[Cut, ...], limit: int) -> bool:
+    if _lower_bytes(total, {c.index: c.tile for c in grid}) > limit:
+        return False
+    if grid:
+        return fast_bytes(f, regions(f, grid)) <= limit
+    (only,) = regions(f, ())
+    tile = TileBody(f.body, dict.fromkeys(f.body.types, only.steps), total.stages)
+    return allocate(f, only, tile, Room(0, 0), "")[1] <= limit
 
 
 def vmem_of(body: Graph, choice: Choice, chip: Chip) -> int:

@@ -84,14 +84,14 @@ def tile_product(a: NDArray, b: NDArray) -> NDArray:
     if a.dtype.kind in "iub":
         return np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(np.int32)
     with np.errstate(all="ignore"):
-        return (np.matmul(wide(a), wide(b)) + 0.0).astype(np.float32)
+        sums = np.matmul(wide(a), wide(b))
+        sums += 0.0
+        return sums.astype(np.float32)
 
 
 def wide(x: NDArray) -> NDArray:
     """A float array in f64, which holds every product of two narrow floats exactly."""
-    if x.dtype == np.float64:
-        return x
-    return x.astype(np.float32).astype(np.float64)
+    return x.astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True)

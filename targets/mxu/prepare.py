@@ -67,6 +67,8 @@ def _sliced_inputs(graph: Graph) -> Prepared:
         for i, n in enumerate(graph.inputs)
         if graph.users[n.out] and all(u.op == "slice" for u in graph.users[n.out]) and n.out not in graph.outputs
     }
+    if not split and _in_order(graph):
+        return Prepared(graph, tuple(Origin(i, dense(n.type.shape, n.type.dtype)) for i, n in enumerate(graph.inputs)))
     for i, n in enumerate(graph.inputs):
         if n.out not in split:
             names[n.out] = b.input(str(n.attr("name")), n.type, n.loc)
@@ -84,6 +86,16 @@ def _sliced_inputs(graph: Graph) -> Prepared:
     outputs = [names[v] for v in graph.outputs]
     outputs = [b.one("reshape", v, shape=b.types[v].shape) if v in inputs else v for v in outputs]
     return Prepared(b.finish(outputs, graph.output_names), tuple(origins))
+
+
+def _in_order(graph: Graph) -> bool:
+    """Whether values are numbered in order, inputs first, and no output is an input."""
+    inputs = [n.out for n in graph.inputs]
+    return (
+        list(graph.types) == list(range(len(graph.types)))
+        and inputs == list(range(len(inputs)))
+        and not set(inputs) & set(graph.outputs)
+    )
 
 
 def _node(b: Builder, n: Node, args: list[int], whole: Graph, fed: frozenset[DType]) -> tuple[int, ...]:

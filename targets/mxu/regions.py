@@ -68,11 +68,6 @@ def disjoint(a_low: int, a: Extent, b_low: int, b: Extent) -> bool:
     return offset >= a.width and offset + b.width <= stride
 
 
-def evaluate(address: Address, env: Mapping[str, int]) -> int:
-    """The byte that `address` names while loops stand as in `env`."""
-    return address.base + sum(t.at(env[t.loop]) for t in address.terms)
-
-
 def term_range(term: Term, start: int, stop: int) -> tuple[int, int]:
     """Least and greatest value of `term` for its variable from `start` to `stop` - 1 (at least one value)."""
     first, last = (start + term.offset) // term.div, (stop - 1 + term.offset) // term.div

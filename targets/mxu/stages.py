@@ -71,8 +71,12 @@ class Stage:
 
 @dataclass(slots=True)
 class _State:
+    """What is known of the body so far. `kind` and `position` (of its node) are by value."""
+
     body: Graph
     periods: Mapping[int, int]
+    kind: dict[int, str]
+    position: dict[int, int]
     level: dict[int, int] = field(default_factory=dict[int, int])
     forced: set[int] = field(default_factory=set[int])
     operands: dict[int, tuple[Operand, Operand]] = field(default_factory=dict[int, tuple[Operand, Operand]])
@@ -122,7 +126,8 @@ def type_of(body: Graph, key: Key) -> TensorType:
 
 def stages(body: Graph, periods: Mapping[int, int]) -> tuple[Stage, ...]:
     """Stages of the tile body `body` in running order; `periods[v]` grid steps share one value v."""
-    s = _State(body, periods)
+    kind = {v: _kind(body, n) for n in body.nodes for v in n.outs}
+    s = _State(body, periods, kind, {v: i for i, n in enumerate(body.nodes) for v in n.outs})
     # Deciding that a view must be copied for a matrix product makes it a vector node: repeat with it forced.
     while True:
         before = len(s.forced)
@@ -137,25 +142,29 @@ def stages(body: Graph, periods: Mapping[int, int]) -> tuple[Stage, ...]:
 # ---- levels --------------------------------------------------------------------------------------
 
 
-def _kind(s: _State, n: Node) -> str:
-    if n.outs[0] in s.forced:
-        return "vector"
+def _kind(body: Graph, n: Node) -> str:
     if n.op == "input" or n.op in _LEAVES:
         return "input" if n.op == "input" else "leaf"
     if n.op in _VIEWS:
         return "view"
-    if is_matmul(s.body, n):
+    if is_matmul(body, n):
         return "matmul"
-    return "gather" if is_gather(s.body, n) else "vector"
+    return "gather" if is_gather(body, n) else "vector"
+
+
+def _force(s: _State, v: int) -> None:
+    """`v` is made by vector work, whatever its op is."""
+    s.forced.add(v)
+    s.kind.update(dict.fromkeys(s.body.producers[v].outs, "vector"))
 
 
 def _levels(s: _State) -> None:
     for v in s.body.outputs:
-        if _kind(s, s.body.producers[v]) in ("input", "leaf", "view"):
-            s.forced.add(v)
+        if s.kind[v] in ("input", "leaf", "view"):
+            _force(s, v)
     for n in s.body.nodes:
         args = [s.level[a] for a in n.args]
-        match _kind(s, n):
+        match s.kind[n.outs[0]]:
             case "input" | "leaf":
                 level = 0
             case "view":
@@ -180,7 +189,7 @@ def _operand_level(s: _State, n: Node, which: int) -> int:
         if not (unit[1] or (which == 1 and unit[0])):
             found = None
     if found is None:
-        s.forced.add(n.args[which])
+        _force(s, n.args[which])
         found = (n.args[which], _padded(s, n.args[which]))
     base, box = found
     order = passes(s.body.types[base].dtype, str(n.attr("precision"))) or ()
@@ -210,10 +219,10 @@ def _resolve(s: _State, v: int) -> tuple[int, Box] | None:
     """(base value, addressing in it) of a chain of views, or None when it must be copied."""
     chain: list[Node] = []
     node = s.body.producers[v]
-    while _kind(s, node) == "view":
+    while s.kind[node.out] == "view":
         chain.append(node)
         node = s.body.producers[node.args[0]]
-    if _kind(s, node) == "leaf":
+    if s.kind[node.outs[0]] == "leaf":
         return None
     base_type = s.body.types[node.out]
     box: Box | None = padded(base_type.shape, base_type.dtype)
@@ -232,7 +241,7 @@ def _sink(s: _State) -> None:
         first_use.update(dict.fromkeys((k.value for k in (*left.keys, *right.keys)), 0))
     for n in reversed(s.body.nodes):
         v = n.outs[0]
-        kind = _kind(s, n)
+        kind = s.kind[v]
         if kind == "vector" and s.level[v] == 0 and v in first_use:
             s.level.update(dict.fromkeys(n.outs, max(0, first_use[v])))
         if kind in ("matmul", "gather"):
@@ -251,7 +260,7 @@ def _lay_out_sums(s: _State) -> None:
     The pops address what a relayout through the cross-lane units would have to move.
     """
     for n in s.body.nodes:
-        if _kind(s, n) != "matmul":
+        if s.kind[n.outs[0]] != "matmul":
             continue
         chain: list[Node] = []
         last = n
@@ -261,7 +270,7 @@ def _lay_out_sums(s: _State) -> None:
                 break
             chain.append(user)
             last = user
-        copied = last.out in s.forced or all(_kind(s, r) == "vector" for r in s.body.users[last.out])
+        copied = last.out in s.forced or all(s.kind[r.outs[0]] == "vector" for r in s.body.users[last.out])
         box = _inverse(s, chain)
         if chain and box is not None and copied:
             s.viewed[last.out] = n.out
@@ -293,8 +302,7 @@ def _schedule(s: _State) -> tuple[Stage, ...]:
     needed: dict[tuple[int, int], dict[Key, None]] = {}
 
     def need(key: Key) -> None:
-        node = s.body.producers[key.value]
-        kind = _kind(s, node)
+        kind = s.kind[key.value]
         if kind == "input" and key.form == "tile":
             return
         level = s.level[key.value]
@@ -303,10 +311,9 @@ def _schedule(s: _State) -> tuple[Stage, ...]:
         needed.setdefault((level + level % 2, s.periods[key.value]), {})[key] = None
 
     for v in s.body.outputs:
-        node = s.body.producers[v]
-        if not ((_kind(s, node) == "matmul" or v in s.viewed) and is_sums(s.body.types[v])):
+        if not ((s.kind[v] == "matmul" or v in s.viewed) and is_sums(s.body.types[v])):
             need(Key(v, "tile"))
-    heavy = [n for n in s.body.nodes if _kind(s, n) in ("matmul", "gather")]
+    heavy = [n for n in s.body.nodes if s.kind[n.outs[0]] in ("matmul", "gather")]
     top = max((s.level[n.out] for n in heavy), default=0)
     top = max([top, *s.level.values()]) + 1
     done: list[Stage] = []
@@ -329,7 +336,7 @@ def _schedule(s: _State) -> tuple[Stage, ...]:
 
 def _heavy(s: _State, n: Node, level: int) -> Stage:
     period = s.periods[n.out]
-    if _kind(s, n) == "gather":
+    if s.kind[n.out] == "gather":
         index = n.args[1]
         return Stage("gather", level, period, (Key(index, "tile"),), (Key(n.out, "tile"),), n)
     left, right = s.operands[n.out]
@@ -344,7 +351,8 @@ def _vector(s: _State, keys: tuple[Key, ...], level: int, period: int) -> Stage:
     b = Builder("tile")
     names: dict[int, int] = {}
     reads: list[Key] = []
-    for n in s.body.nodes:
+    for position in sorted({s.position[v] for v in inside}):
+        n = s.body.nodes[position]
         known = [v for v in n.outs if v in inside]
         if any(inside[v] == "make" for v in known):
             names.update(zip(n.outs, b.copy(n, [names[a] for a in n.args]), strict=True))
@@ -370,14 +378,13 @@ def _inside(s: _State, wanted: list[int], level: int, period: int) -> dict[int, 
     todo = list(wanted)
     while todo:
         v = todo.pop()
-        node = s.body.producers[v]
         if v in found:
             continue
-        kind = _kind(s, node)
+        kind = s.kind[v]
         here = kind == "vector" and s.level[v] == level and s.periods[v] == period
         if v not in s.viewed and (kind in ("leaf", "view") or here):
             found[v] = "make"
-            todo += node.args
+            todo += s.body.producers[v].args
         else:
             found[v] = "read"
     return found
@@ -386,7 +393,7 @@ def _inside(s: _State, wanted: list[int], level: int, period: int) -> dict[int, 
 def _read(s: _State, b: Builder, n: Node, v: int, reads: list[Key]) -> int:
     """An input of the vector body for `n`'s value `v`; the sums of a matrix product are rounded on the way in."""
     t = s.body.types[v]
-    if _kind(s, n) != "matmul" and v not in s.viewed:
+    if s.kind[v] != "matmul" and v not in s.viewed:
         reads.append(Key(v, "tile"))
         return b.input(f"r{len(reads) - 1}", t)
     reads.append(Key(v, "acc"))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ...compiler.graph import Contraction, Graph, NDArray
 from ...compiler.machine import Machine as MachineFile
-from ...compiler.plan.target import Bound, CostQuery, KernelCost, Plan, Refusal, Timing
+from ...compiler.plan.target import Bound, CostQuery, HostLink, KernelCost, Plan, Refusal, Timing
+from ...compiler.source import Diagnostic, DiagnosticError
 from . import chip as chips
 from .bound import bound
 from .chip import Chip
@@ -49,6 +50,14 @@ class MxuMachine:
     @property
     def rule_files(self) -> Sequence[Path]:
         return tuple(sorted(Path(__file__).parent.glob("*.rules")))
+
+    @property
+    def host_link(self) -> HostLink | None:
+        host = self.chip.host
+        if host is None:
+            return None
+        guessed = sum(self.file.is_guess(f"host.{figure}") for figure in ("link_gbs", "latency_us"))
+        return HostLink(host.link_gbs * 1e9, host.latency_us * 1e-6, guessed / 2)
 
     def estimate(self, query: CostQuery) -> KernelCost | Refusal:
         """Row-major tensors in main memory; other queries are refused until layouts are chosen."""
@@ -115,7 +124,10 @@ class MxuTarget:
     def chips(self) -> Sequence[str]:
         return chips.chip_names()
 
-    def load(self, chip: str, overrides: Iterable[str] = ()) -> MxuMachine:
+    def load(self, chip: str, overrides: Iterable[str] = (), size: str = "") -> MxuMachine:
+        if size:
+            said = f"a chip of mxu is taken as a whole: `{size}` means nothing"
+            raise DiagnosticError(Diagnostic("E0704", said, help=f"write {self.name}:{chip}"))
         return MxuMachine(chips.load(chip, overrides))
 
 

@@ -31,6 +31,8 @@ COUNTERS = 2 * STALL + 4
 
 Charge: TypeAlias = "tuple[int, int]"  # server, ticks
 SLICE_LIMIT = 20_000
+# Accesses under way, at least, from which on those that are over are looked for.
+FEW_LIVE = 64
 
 
 def ticks(cycles: float) -> int:
@@ -127,6 +129,8 @@ class State:
     semaphores: dict[int, deque[tuple[int, int]]] = field(default_factory=dict[int, deque[tuple[int, int]]])
     # Accesses under way, by static access.
     live: dict[int, list[Record]] = field(default_factory=dict[int, list[Record]])
+    # The number of them at which those that are over are forgotten; each wait looks through all.
+    crowded: int = FEW_LIVE
     counters: list[int] = field(default_factory=list[int])
     # Counters of the whole program, or from `base` on of the kernel at work.
     base: int = 0
@@ -157,6 +161,11 @@ class State:
         if start > self.now and cause >= 0:
             self.counters[self.base + STALL + cause] += start - self.now
         self.now = start + TICKS
+
+    def sweep(self) -> None:
+        """Forgets accesses that are over."""
+        self.live = {sid: rs for sid, rs in self.live.items() if any(r.last > self.now for r in rs)}
+        self.crowded = max(FEW_LIVE, 2 * len(self.live))
 
     def finish(self, end: int) -> None:
         if end > self.done:

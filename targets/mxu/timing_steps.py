@@ -150,6 +150,8 @@ def put(st: State, access: Access, low: int, first: int, last: int) -> None:
     """Note an access under way; those that are over are forgotten."""
     records = st.live.get(access.sid)
     if records is None:
+        if len(st.live) >= st.crowded:
+            st.sweep()
         st.live[access.sid] = [Record(low, first, last)]
         return
     now = st.now

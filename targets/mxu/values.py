@@ -9,6 +9,7 @@ their bytes in between is an error, when exactly cannot be seen. Must not know t
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,6 @@ from ...compiler.source import Diagnostic, DiagnosticError
 from ...compiler.source.diagnostic import Note
 from .chip import Chip
 from .isa import (
-    Address,
     DmaGather,
     DmaStart,
     DmaWait,
@@ -41,7 +41,7 @@ from .isa import (
 )
 from .matrix_values import Misuse, UnitValues
 from .numerics import MxuContraction
-from .regions import evaluate, holds, share_bytes, view_extent
+from .regions import holds, share_bytes, view_extent
 from .text import show_instruction
 
 # Resolved views kept for one view of the program; enough for every address of a rotating buffer.
@@ -68,7 +68,10 @@ def run_program(program: MxuProgram, chip: Chip, buffers: Mapping[str, NDArray])
 
 @dataclass(slots=True)
 class _Place:
-    """A view at one address: its elements, and which of their bytes have been written."""
+    """A view at one address: its elements, and which of their bytes have been written.
+
+    `read_at` and `written_at` tell at which state of the copies under way it was last found free of them.
+    """
 
     view: View
     low: int
@@ -78,6 +81,18 @@ class _Place:
     # Bytes once written stay so: neither needs a second look.
     was_read: bool = False
     was_written: bool = False
+    read_at: int = -1
+    written_at: int = -1
+
+
+@dataclass(slots=True)
+class _Spot:
+    """A view of the program: the bytes it reaches over, its terms as numbers, its places by address."""
+
+    view: View
+    length: int
+    terms: tuple[tuple[str, int, int, int, int], ...]
+    places: dict[int, _Place] = field(default_factory=dict[int, _Place])
 
 
 @dataclass(slots=True)
@@ -96,6 +111,11 @@ class _Bytes:
     written: NDArray
     spans: list[tuple[int, int]]
 
+    def holds(self, low: int, high: int) -> bool:
+        """Whether these bytes lie in one buffer."""
+        at = bisect_right(self.spans, low, key=lambda s: s[0]) - 1
+        return at >= 0 and high <= self.spans[at][1]
+
 
 @dataclass(slots=True)
 class _Machine:
@@ -105,8 +125,10 @@ class _Machine:
     units: list[UnitValues] = field(init=False)
     context: Context = field(init=False)
     env: dict[str, int] = field(default_factory=dict[str, int])
-    places: dict[int, dict[int, _Place]] = field(default_factory=dict[int, dict[int, _Place]])
+    spots: dict[int, _Spot] = field(default_factory=dict[int, _Spot])
+    # Copies under way by semaphore, and how often they have changed.
     copies: dict[int, deque[_Copy]] = field(default_factory=dict[int, deque[_Copy]])
+    changes: int = 0
     kernel: KernelBlock | None = None
     at: Instruction | None = None
 
@@ -118,7 +140,11 @@ class _Machine:
     def _memory(self, memory: Memory) -> _Bytes:
         own = [b for b in self.program.buffers if b.memory == memory]
         size = max((b.address + b.nbytes for b in own), default=0)
-        spans = sorted({(b.address, b.address + b.nbytes) for b in own})
+        spans: list[tuple[int, int]] = []
+        for low, high in sorted(((b.address, b.address + b.nbytes) for b in own), key=lambda s: (s[0], -s[1])):
+            # What lies within another says nothing more, and without it the ends rise with the starts.
+            if not spans or high > spans[-1][1]:
+                spans.append((low, high))
         return _Bytes(np.zeros(size, np.uint8), np.zeros(size, np.bool_), spans)
 
     # ---- the host's side ----
@@ -156,8 +182,7 @@ class _Machine:
             if left:
                 self.hazard("E0906", f"matrix unit {n} still holds {left} at the end")
         for sem, waiting in sorted(self.copies.items()):
-            if waiting:
-                self.hazard("E0906", f"{len(waiting)} copies on semaphore {sem} are not waited for")
+            self.hazard("E0906", f"{len(waiting)} copies on semaphore {sem} are not waited for")
 
     def hazard(self, code: str, message: str) -> NoReturn:
         notes: list[Note] = []
@@ -200,9 +225,7 @@ class _Machine:
             case DmaGather():
                 self.gather(i)
             case DmaWait(sem):
-                if not self.copies.get(sem):
-                    self.hazard("E0907", f"no copy on semaphore {sem} is under way")
-                self.copies[sem].popleft()
+                self.wait(sem)
             case Vector():
                 self.vector(i)
             case _:
@@ -223,7 +246,7 @@ class _Machine:
                         place = self.read(dst)
                         with np.errstate(all="ignore"):
                             rows = place.array + rows
-                    self.write(dst).array[...] = rows.astype(dst.dtype.numpy)
+                    self.write(dst).array[...] = rows.astype(dst.dtype.numpy, copy=False)
         except Misuse as error:
             self.hazard("E0905", f"matrix unit {i.unit}: {error}")
 
@@ -240,19 +263,14 @@ class _Machine:
         index = self.read(i.index)
         rows = np.clip(index.array.astype(np.int64), 0, max(i.table.shape[0] - 1, 0))
         used: list[_Place] = [index]
+        table = self.place(i.table)
         # Only the rows taken are read, so only they must have been written.
+        one = View(i.table.memory, i.table.address, i.table.dtype, (1, *i.table.shape[1:]), i.table.strides)
+        length = view_extent(one).length
         for n in dict.fromkeys(rows.tolist()):
-            row = View(
-                i.table.memory,
-                i.table.address + int(n) * i.table.strides[0],
-                i.table.dtype,
-                (1, *i.table.shape[1:]),
-                i.table.strides,
-            )
-            place = self.resolve(row)
+            place = self.resolve(one, table.low + int(n) * i.table.strides[0], length)
             self.check_read(place)
             used.append(place)
-        table = self.resolve(i.table)
         dst = self.write(i.dst)
         dst.array[...] = table.array[rows]
         self.start(i.sem, dst, *used)
@@ -261,6 +279,16 @@ class _Machine:
         if dst.view.shape == src[0].view.shape and len(src) == 1:
             dst.array[...] = src[0].array
         self.copies.setdefault(sem, deque()).append(_Copy(dst, src))
+        self.changes += 1
+
+    def wait(self, sem: int) -> None:
+        if sem not in self.copies:
+            self.hazard("E0907", f"no copy on semaphore {sem} is under way")
+        waiting = self.copies[sem]
+        waiting.popleft()
+        if not waiting:
+            del self.copies[sem]
+        self.changes += 1
 
     # ---- bytes ----
 
@@ -271,6 +299,8 @@ class _Machine:
         return place
 
     def check_read(self, place: _Place) -> None:
+        if place.read_at == self.changes:
+            return
         for waiting in self.copies.values():
             for copy in waiting:
                 if self.shared(place, copy.dst):
@@ -281,10 +311,21 @@ class _Machine:
             if not place.written.all():
                 self.hazard("E0903", f"{self.told(place)} is read, but not all of it was ever written")
             place.was_read = True
+        place.read_at = self.changes
 
     def write(self, view: View, source: _Place | None = None) -> _Place:
         """The place of `view`, fit to be written and marked so. `source`: what the same copy reads."""
         place = self.place(view)
+        if place.written_at != self.changes:
+            self.check_write(place)
+        if source is not None and self.shared(place, source):
+            self.hazard("E0902", f"a copy to {self.told(place)} overwrites what it reads")
+        if not place.was_written:
+            place.written[...] = True
+            place.was_written = True
+        return place
+
+    def check_write(self, place: _Place) -> None:
         for waiting in self.copies.values():
             for copy in waiting:
                 for other in (copy.dst, *copy.src):
@@ -293,12 +334,7 @@ class _Machine:
                             "E0902",
                             f"{self.told(place)} is overwritten while a copy of {self.told(other)} is under way",
                         )
-        if source is not None and self.shared(place, source):
-            self.hazard("E0902", f"a copy to {self.told(place)} overwrites what it reads")
-        if not place.was_written:
-            place.written[...] = True
-            place.was_written = True
-        return place
+        place.written_at = self.changes
 
     def shared(self, a: _Place, b: _Place) -> bool:
         if a.low >= b.high or b.low >= a.high or a.view.memory != b.view.memory:
@@ -310,24 +346,30 @@ class _Machine:
 
     def place(self, view: View) -> _Place:
         """`view` where the loops stand now."""
-        known = self.places.setdefault(id(view), {})
-        low = evaluate(view.address, self.env)
-        found = known.get(low)
+        spot = self.spots.get(id(view))
+        if spot is None:
+            terms = tuple((t.loop, t.coef, t.div, t.mod, t.offset) for t in view.address.terms)
+            spot = self.spots[id(view)] = _Spot(view, view_extent(view).length, terms)
+        # What Term.at says, written out: this runs for every operand of every instruction.
+        low = view.address.base
+        for loop, coef, div, mod, offset in spot.terms:
+            step = (self.env[loop] + offset) // div
+            low += coef * (step % mod if mod else step)
+        found = spot.places.get(low)
         if found is None:
-            if len(known) >= PLACES:
-                known.clear()
-            found = known[low] = self.resolve(view)
+            if len(spot.places) >= PLACES:
+                spot.places.clear()
+            found = spot.places[low] = self.resolve(view, low, spot.length)
         return found
 
-    def resolve(self, view: View) -> _Place:
-        low = evaluate(view.address, self.env)
-        memory = self.memories[view.memory]
-        high = low + view_extent(view).length
-        if high > low and not any(a <= low and high <= b for a, b in memory.spans):
+    def resolve(self, view: View, low: int, length: int) -> _Place:
+        """`view`, which reaches over `length` bytes, at the address `low`."""
+        memory, high = self.memories[view.memory], low + length
+        if length and not memory.holds(low, high):
             self.hazard("E0904", f"{view.memory}[{low}..{high - 1}] lies in no buffer")
-        size = view.dtype.numpy.itemsize
-        if high == low:
+        if not length:
             return _Place(view, low, low, np.zeros(view.shape, view.dtype.numpy), np.ones(0, np.bool_))
-        array = np.ndarray(view.shape, view.dtype.numpy, memory.data.data, low, view.strides)
-        written = np.ndarray((*view.shape, size), np.bool_, memory.written.data, low, (*view.strides, 1))
-        return _Place(View(view.memory, Address(low), view.dtype, view.shape, view.strides), low, high, array, written)
+        dtype = view.dtype.numpy
+        array = np.ndarray(view.shape, dtype, memory.data.data, low, view.strides)
+        shape, strides = (*view.shape, dtype.itemsize), (*view.strides, 1)
+        return _Place(view, low, high, array, np.ndarray(shape, np.bool_, memory.written.data, low, strides))

@@ -9,6 +9,7 @@ from plan_values import assert_sound, leaf_values, same_bits
 from tdslc.compiler.graph import Builder, Contraction, Graph, evaluate
 from tdslc.compiler.plan import Pricer, evaluate_plan, load_values, plan, plan_seconds, unfused_plan, verify_plan
 from tdslc.compiler.plan.fuse import _assemble, _Names, fused
+from tdslc.compiler.plan.merge import Known
 from tdslc.compiler.plan.target import Alias, Kernel, LoopStep, Plan, PlanOptions
 from tdslc.compiler.source import DiagnosticError
 
@@ -221,7 +222,8 @@ def test_any_beginning(graph: Graph, data: st.DataObject):
     """Whatever sets of ops the search begins with, what it ends with is a plan."""
     live = planned(graph).graph
     values = [n.out for n in live.nodes if n.op not in ("input", "param")]
-    start = data.draw(st.lists(st.frozensets(st.sampled_from(values)), max_size=4)) if values else []
+    sets = st.frozensets(st.sampled_from(values)) if values else st.just(frozenset[int]())
+    start = [Known(*drawn, frozenset(), 0) for drawn in data.draw(st.lists(st.tuples(sets, sets), max_size=4))]
     chosen = fused(live, Pricer(MACHINE), PlanOptions(), start)
     made = _assemble(chosen, _Names(), PlanOptions())
     assert verify_plan(made) == []
@@ -246,3 +248,12 @@ def test_heads_and_linear_are_what_they_say():
     x = b.input("x", t(4, 6))
     y = linear(b, x, b.param("w", t(8, 6)), b.param("b", t(8)))
     assert b.types[heads(b, y, 2)] == t(2, 4, 4, dtype=F32)
+
+
+def test_repro_offers_do_not_change_groups_of_an_earlier_search():
+    """Positions that a group alone writes were a set that copies took their own from: groups lost what they owned."""
+    graph, pricer = encoder(), Pricer(MACHINE)
+    first = fused(graph, pricer, PlanOptions()).fusion
+    again = fused(graph, pricer, PlanOptions(), first.known()).fusion
+    assert [g.owned for g in again.groups.values()] == [g.owned for g in first.groups.values()]
+    assert all(isinstance(g.owned, frozenset) for g in again.groups.values())
