@@ -15,20 +15,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .compiler.build.api import Build, Totals, build, run
+    from .compiler.build.api import Build, Totals, build, export, run
+    from .compiler.build.exports import Exported
     from .compiler.build.runs import RunResult
     from .compiler.frontend.jax import from_jax
     from .compiler.source import Diagnostic, DiagnosticError
 
-__all__ = ["Build", "Diagnostic", "DiagnosticError", "RunResult", "Totals", "build", "from_jax", "run"]
+__all__ = [
+    "Build", "Diagnostic", "DiagnosticError", "Exported", "RunResult", "Totals", "build", "export", "from_jax", "run",
+]  # fmt: skip
 
 _HOMES = {
     "Build": ".compiler.build.api",
     "Diagnostic": ".compiler.source",
     "DiagnosticError": ".compiler.source",
+    "Exported": ".compiler.build.exports",
     "RunResult": ".compiler.build.runs",
     "Totals": ".compiler.build.api",
     "build": ".compiler.build.api",
+    "export": ".compiler.build.api",
     "from_jax": ".compiler.frontend.jax",
     "run": ".compiler.build.api",
 }

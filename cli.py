@@ -21,6 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 OK, DIAGNOSTICS, USAGE, NO_FIT, WRONG_NUMBERS, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 70, 130
 LEVELS = ("graph", "rewritten", "plan", "program")
+EXPORTED = LEVELS[:2]
 NUMERICS = ("exact", "reassoc", "fast")
 _DEFAULT_WIDTH = 100
 # Progress is shown for what takes longer than this.
@@ -107,6 +108,8 @@ def _build_flags(f: F) -> F:
         click.option("--no-fuse", is_flag=True, help="One kernel per op."),
         click.option("--bind", "binds", multiple=True, type=Pair(), metavar="NAME=FILE",
                      help="Fix an input of an .onnx model to a value."),
+        click.option("--partition", is_flag=True,
+                     help="Run what cannot be compiled of an .onnx model on the host."),
         click.option("-o", "out", metavar="DIR", help="The build folder  [default: build/MODEL-TARGET-CHIP]"),
     ]  # fmt: skip
     for option in reversed(options):
@@ -114,7 +117,25 @@ def _build_flags(f: F) -> F:
     return f
 
 
+class _Commands(click.Group):
+    """The commands below, and those that targets bring (entry points of "tdslc.commands"), loaded when asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *(e.name for e in self._brought())})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        own = super().get_command(ctx, cmd_name)
+        brought = (e.load() for e in self._brought() if e.name == cmd_name)
+        return own or next(brought, None)
+
+    def _brought(self) -> Sequence[Any]:
+        from importlib.metadata import entry_points
+
+        return entry_points(group="tdslc.commands")
+
+
 @click.group(
+    cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 ok, 1 a mistake in what was given, 2 usage, 3 does not fit, 4 wrong numbers, 70 our fault.",
 )
@@ -180,8 +201,8 @@ def run(
     ctx: click.Context, model: str, as_json: bool, form: str, inputs: tuple[str, ...], checked: bool,
     expect: tuple[str, ...], save: str | None, **flags: Any,
 ) -> int:  # fmt: skip
-    """Run a build folder, or build a model file and run it, on the simulator."""
-    from .compiler.build.command import RunRequest, run_folder, run_model
+    """Run a build folder, or build a model file and run it, on the simulator; several targets end in one table."""
+    from .compiler.build.command import RunRequest, run_folder, run_model, run_models
 
     as_json = as_json or form == "json"
     request = RunRequest(inputs, flags["weights"], checked, expect, save)
@@ -191,8 +212,10 @@ def run(
             done = run_folder(model, request, progress)
         else:
             requests = _requests(model, None, flags)
-            if len(requests) != 1:
-                raise click.UsageError("run takes one --target")
+            if save and len(requests) > 1:
+                raise click.UsageError("--save names one place, but there are several targets")
+            if len(requests) > 1:
+                return _show_runs(run_models(requests, request, progress), as_json)
             done = run_model(requests[0], request, flags["out"], progress)
     return _show_run(done, as_json)
 
@@ -224,6 +247,40 @@ def import_(
     else:
         done = import_onnx(model, dict(dims), dict(binds), out, ignore_stated)
     return _document(import_document(done)) if as_json or form == "json" else _printed(import_text(done))
+
+
+@app.command("export")
+@click.argument("model")
+@click.option("-o", "out", metavar="FILE", required=True, help="FILE.onnx, or FILE.mlir for StableHLO.")
+@click.option("--weights", metavar="FILE", help="Embed the values of a .safetensors file; else params are inputs.")
+@click.option("--dim", "dims", multiple=True, type=Pair(whole=True), help="Fix a dim, as in S=128.")
+@click.option("--dtype", "dtypes", multiple=True, type=Pair(), help="Choose a dtype, as in T=f32.")
+@click.option("--model", "entry", metavar="NAME", help="Which model of a file that has several.")
+@click.option(
+    "--bind", "binds", multiple=True, type=Pair(), metavar="NAME=FILE", help="Fix an input of an .onnx model."
+)
+@click.option("--level", type=click.Choice(EXPORTED), help="Of a build folder  [default: rewritten]")
+@_json_flags
+@click.pass_context
+def export(
+    ctx: click.Context, model: str, out: str, weights: str | None, dims: tuple[tuple[str, int], ...],
+    dtypes: tuple[tuple[str, str], ...], entry: str | None, binds: tuple[tuple[str, str], ...], level: Any,
+    as_json: bool, form: str,
+) -> int:  # fmt: skip
+    """Write a model, or the graph of a build folder, for other compilers: as ONNX or StableHLO."""
+    from .compiler.build.exports import export_document, export_model, export_text
+    from .compiler.build.options import BuildOptions
+
+    if os.path.isdir(model):
+        _refuse_build_flags(ctx)
+    elif level == "rewritten":
+        raise click.UsageError("--level rewritten: give a build folder, which `tdslc build` makes")
+    options = BuildOptions(model, entry=entry, dims=dict(dims), dtypes=dict(dtypes), weights=weights, binds=dict(binds))
+    done = export_model(options, out, level)
+    if as_json or form == "json":
+        return _document(export_document(done, _as_json))
+    click.echo(export_text(done))
+    return _told(done.diagnostics, as_json=False)
 
 
 @app.command()
@@ -353,6 +410,7 @@ def _refuse_unreached(emit: Sequence[str], stop: str | None) -> None:
 def _refuse_build_flags(ctx: click.Context) -> None:
     """A folder is built already: flags that would change the build are a mistake, not a wish to be ignored."""
     own = {"model", "inputs", "checked", "expect", "save", "as_json", "form", "weights"}
+    own |= {"out", "level"} if ctx.command.name == "export" else set()
     command = click.core.ParameterSource.COMMANDLINE
     given = [
         p for p in ctx.command.params if p.name not in own and p.name and ctx.get_parameter_source(p.name) is command
@@ -387,6 +445,18 @@ def _show_run(done: Any, as_json: bool) -> int:
     if text := run_text(done, _width()):
         click.echo(text)
     return _told(done.diagnostics, as_json=False)
+
+
+def _show_runs(done: Any, as_json: bool) -> int:
+    """`done` is a list of RunOutcome: a run, or the DiagnosticError that says why there is none."""
+    from .compiler.build.command import runs_document, runs_text
+
+    diagnostics = [d for outcome in done for d in outcome.diagnostics]
+    if as_json:
+        return _document(runs_document(done, _as_json), _code(diagnostics))
+    if text := runs_text(done, _width()):
+        click.echo(text)
+    return _told(diagnostics, as_json=False)
 
 
 def _printed(text: str) -> int:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tdslc.compiler.frontend.onnx import families  # fills the table
+from tdslc.compiler.frontend.onnx.export.emit import BITCAST_OPSET, OPSET
 from tdslc.compiler.frontend.onnx.importer import HIGHEST_OPSET, LOWEST_OPSET
 from tdslc.compiler.frontend.onnx.table import ROWS
 
@@ -38,6 +39,52 @@ Blocks that repeat become one loop with stacked weights, and `repeat` in `.tdsl`
 What ONNX leaves undefined: an index out of range takes the nearest row, a float out of an integer's range saturates.
 Not there: strings, optionals, complex numbers, random numbers, results whose shape depends on values, sequences that a
 model takes or gives, or whose elements are chosen at run time.
+
+## Models that cannot be compiled whole
+
+`tdslc build model.onnx --partition` compiles the regions around what is not there; the host runs the rest between
+them, by onnxruntime when that is installed, else by onnx's own evaluator. `run` takes the flag too; a folder that was
+built with it runs with the file that it was made from: `tdslc run build/model-mxu-v5e --weights model.onnx --input
+x=x.npy --check`.
+
+- The report lists parts, why each host node is one, and each crossing: bytes, direction, and seconds by the chip's
+  figures `host.link_gbs` and `host.latency_us`. Totals are regions and crossings; the host's own time is not
+  simulated. In JSON: `regions`, `host`, `crossings`. Inputs and outputs of the model lie in the chip's memory, as in
+  every report.
+- A value whose size only running tells (`NonZero`, `NonMaxSuppression`) stays on the host with all that reads it. A
+  note names it; `--dim VALUE.AXIS=SIZE` states the size, each run must then have it, and what follows is compiled.
+- Inputs of strings are arrays of NumPy strings (`--input s=s.npy`). Sequences and optionals may be between nodes of
+  the host; as inputs or outputs of the model they are refused.
+- Nodes that the host cannot run either are refused, all at once; so is a model of which nothing would be compiled.
+- `--check` compares each region with what it means, and the outputs with the whole model on the host: within 0.001 of
+  an output's greatest magnitude (16 steps of bf16 and narrower), integers and strings exactly. With random numbers in
+  it, regions only.
+- `python bench/onnx_partition.py` holds it to ONNX's own node cases: each that is refused, put between operators that
+  are compiled.
+- `--weights`, `--dtype`, `--stop-after` and `--from` do not go with it. [0030](decisions/0030-partition.md) tells why
+  all this is as it is.
+
+## What is written
+
+`tdslc export MODEL -o F.onnx` writes a model of any format that is read, or the graph of a build folder (`--level
+graph` as written, `--level rewritten`, the default, after the rules), as ONNX of opset {OPSET}, or {BITCAST_OPSET}
+where bits are cast. `--weights` puts the values of parameters into the file; without it they are inputs after the
+model's own, unless they came with the model. From Python: `tdslc.export(model, "f.onnx", weights=...)`.
+
+- Every row of the [op table](operators.md) has a counterpart but `digamma`, `erf_inv`, `lgamma`, `erfc` of f64 and
+  `reduce_precision` of f8e4m3. All that a model uses of these are refused at once, each with its place in the source.
+- Composites are written as what they mean, `loop` as Scan, `while` as Loop, `cond` as If. Dtypes that an operator
+  lacks go by a wider one and back.
+- What ONNX leaves undefined is guarded: indices are held to their range, floats beyond an integer's range saturate,
+  integers divide by 0 and wrap as the op table says. What is known to need no guard has none.
+- Left open, as ONNX leaves it: where NaN goes in TopK, ArgMax, ReduceMax and pools (ONNX's reference puts it where
+  these rows do, onnxruntime not always), last digits, the order of sums, which of several updates of one place stays.
+- A file holds 2 GiB.
+
+`python bench/round_trips.py` takes ONNX's own tests through every format and back. Of 1,228 cases of tier A, those by
+ONNX's function definitions included, 1,228 read back from `.tdsl` to the same graph and come back from StableHLO and
+ONNX with the same outputs, and onnxruntime 1.32 computes all 1,228 exported models within the suite's tolerances; of
+tiers B and C 415 of 421 that it has kernels for (six differ by a last place of f16).
 
 ## Operators
 

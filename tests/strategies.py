@@ -508,3 +508,113 @@ _EXAMPLES: dict[str, Callable[[Chooser], Example]] = {
     "while": _while,
     "cond": _cond,
 }
+
+
+# ---- programs ------------------------------------------------------------------------------------
+
+_F32, _I32 = DTYPES["f32"], DTYPES["i32"]
+Step = Callable[["Chooser", Builder, int], Sequence[int] | None]
+
+
+def _unary(c: Chooser, b: Builder, v: int) -> Sequence[int]:
+    return [b.one(c.pick(("neg", "abs", "sign")), v)]
+
+
+def _binary(c: Chooser, b: Builder, v: int) -> Sequence[int]:
+    same = [u for u, t in b.types.items() if t == b.types[v]]
+    return [b.one(c.pick(("add", "sub", "mul", "max", "min")), v, c.pick(same))]
+
+
+def _chosen(c: Chooser, b: Builder, v: int) -> Sequence[int]:
+    t = b.types[v]
+    test = b.one(c.pick(("lt", "le", "eq", "ne")), v, b.full(c.upto(2), t.dtype, t.shape))
+    return [b.one("select", test, v, b.one("neg", v))]
+
+
+def _converted(c: Chooser, b: Builder, v: int) -> Sequence[int]:
+    return [b.one("convert", v, dtype=_I32 if b.types[v].dtype is _F32 else _F32)]
+
+
+def _reduced(c: Chooser, b: Builder, v: int) -> Sequence[int]:
+    axes = c.some(range(b.types[v].rank))
+    return [b.one(c.pick(("reduce_sum", "reduce_max", "reduce_min")), v, axes=axes)]
+
+
+def _spread(c: Chooser, b: Builder, v: int) -> Sequence[int] | None:
+    t = b.types[v]
+    at, size = c.upto(t.rank), 1 + c.upto(2)
+    shape = (*t.shape[:at], size, *t.shape[at:])
+    return (
+        [b.one("broadcast", v, shape=shape, dims=tuple(i + (i >= at) for i in range(t.rank)))] if t.rank < 3 else None
+    )
+
+
+def _turned(c: Chooser, b: Builder, v: int) -> Sequence[int]:
+    return [b.one("transpose", v, perm=tuple(map(int, c.rng.permutation(b.types[v].rank))))]
+
+
+def _flat(c: Chooser, b: Builder, v: int) -> Sequence[int]:
+    return [b.one("reshape", v, shape=(b.types[v].size,))]
+
+
+def _along(c: Chooser, b: Builder, v: int) -> Sequence[int] | None:
+    """What is done along one axis."""
+    t = b.types[v]
+    if not t.size or not t.rank:
+        return None
+    axis, kind = c.upto(t.rank - 1), c.pick(("cumsum", "sort", "argmax", "take", "concat", "reverse", "top_k", "pad"))
+    if kind == "cumsum":
+        return [b.one(kind, v, axis=axis, exclusive=c.pick((True, False)), reverse=c.pick((True, False)))]
+    if kind == "sort":
+        return list(b.add(kind, (v, b.one("neg", v)), {"axis": axis, "descending": c.pick((True, False))}))
+    if kind == "top_k":
+        return list(b.add(kind, (v,), {"k": 1 + c.upto(t.shape[-1] - 1), "largest": c.pick((True, False))}))
+    if kind == "take":
+        return [b.one(kind, v, b.one("argmax", v, axis=axis), axis=axis)] if t.rank < 3 else None
+    if kind == "pad":
+        low = tuple(c.upto(1) for _ in t.shape)
+        return [b.one(kind, v, low=low, high=low[::-1], value=c.upto(3))]
+    attrs: dict[str, Attr] = {"axes": (axis,)} if kind == "reverse" else {"axis": axis}
+    return [b.one(kind, *((v, v) if kind == "concat" else (v,)), **attrs)]
+
+
+def _cut(c: Chooser, b: Builder, v: int) -> Sequence[int]:
+    cuts = [(*sorted((c.upto(n), c.upto(n))), 1 + c.upto(1)) for n in b.types[v].shape]
+    starts, stops, steps = (tuple(t[i] for t in cuts) for i in range(3))
+    return [b.one("slice", v, starts=starts, stops=stops, steps=steps)]
+
+
+def _product(c: Chooser, b: Builder, v: int) -> Sequence[int] | None:
+    return [b.one("matmul", v, b.one("transpose", v, perm=(1, 0)))] if b.types[v].rank == 2 else None
+
+
+def _looped(c: Chooser, b: Builder, v: int) -> Sequence[int]:
+    t, n = b.types[v], c.upto(3)
+    body = Builder("body")
+    index = body.input("i", TensorType(_I32, ()))
+    one, other, k = (body.input(name, t) for name in ("one", "other", "k"))
+    step = body.one("broadcast", body.one("convert", index, dtype=t.dtype), shape=t.shape, dims=())
+    # What is carried changes places, and is given as it was before.
+    region = body.finish([body.one("max", body.one("add", other, step), k), one, other])
+    return list(b.add("loop", (v, b.one("neg", v), v), {"n": n, "carry": 2, "xs": 0}, regions=(region,)))
+
+
+_STEPS: tuple[Step, ...] = (
+    _unary, _binary, _chosen, _converted, _reduced, _spread, _turned, _flat, _along, _along, _cut, _product, _looped,
+)  # fmt: skip
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[Graph, dict[str, NDArray]]:
+    """A Graph of several ops whose arithmetic is exact (small whole numbers), and values of its inputs."""
+    c = Chooser(draw)
+    b = Builder("program")
+    given = {f"x{i}": c.array(d, c.shape(), whole=True) for i, d in enumerate((_F32, _I32))}
+    # Negative zeros have a sign that not every format's max and sort keep.
+    given["x0"] = given["x0"] + np.float32(0)
+    values = [b.input(name, type_of(x)) for name, x in given.items()]
+    for _ in range(draw(st.integers(1, 8))):
+        of = c.pick(values[-4:])
+        if b.types[of].dtype is not BOOL and b.types[of].size < 2000:
+            values += c.pick(_STEPS)(c, b, of) or []
+    return b.finish(values[2:] or values), given

@@ -17,6 +17,7 @@ from tdslc.compiler.plan.target import (
     Bound,
     Buffer,
     CostQuery,
+    HostLink,
     Kernel,
     KernelCost,
     KernelTime,
@@ -58,6 +59,7 @@ class ToyMachine:
     chip: str
     bytes_a_second: float = 1e9
     spare: float = 1.0
+    link_bytes_a_second: float = 1e8
     contraction: Contraction = REFERENCE
     rule_files: Sequence[Path] = ()
 
@@ -68,6 +70,10 @@ class ToyMachine:
     @property
     def digest(self) -> str:
         return sha256(f"{self.chip} {self.bytes_a_second} {self.spare}".encode()).hexdigest()
+
+    @property
+    def host_link(self) -> HostLink | None:
+        return None if self.chip == "small" else HostLink(self.link_bytes_a_second, 2e-6, 0.5)
 
     def estimate(self, query: CostQuery) -> KernelCost | Refusal:
         if sum(OPS[n.op].cost == "contract" for n in nodes(query.body) if not is_composite(n)) > 1:
@@ -134,7 +140,7 @@ class ToyTarget:
     def chips(self) -> Sequence[str]:
         return ("one", "broken", "small")
 
-    def load(self, chip: str, overrides: Iterable[str] = ()) -> ToyMachine:
+    def load(self, chip: str, overrides: Iterable[str] = (), size: str = "") -> ToyMachine:
         if chip.endswith(".toml"):
             Path(chip).read_text()
             chip = "file"

@@ -1,4 +1,4 @@
-"""The Python API: `tdslc.build` and `tdslc.run`, typed. What the command line does, for programs."""
+"""The Python API: `tdslc.build`, `tdslc.run` and `tdslc.export`, typed. What the command line does, for programs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ..graph import Graph, NDArray
 from ..source import Diagnostic
 from . import driver
 from .command import for_inputs
+from .exports import Exported, ExportLevel, export_model
 from .files import build_files
 from .folder import refuse_foreign, write_folder
 from .inputs import Given
@@ -159,6 +160,27 @@ def run(
         entry=entry,
     )  # fmt: skip
     return made.run(inputs, check=check)
+
+
+def export(
+    model: PathLike | Graph,
+    out: PathLike,
+    *,
+    weights: PathLike | None = None,
+    dims: Mapping[str, int] | None = None,
+    dtypes: Mapping[str, str] | None = None,
+    entry: str | None = None,
+    level: ExportLevel | None = None,
+) -> Exported:
+    """Write `model` for other compilers to `out`: FILE.onnx, or FILE.mlir for StableHLO.
+
+    `model` is a model file, a Graph or a build folder, of which `level` says which graph, by default the rewritten one.
+    With `weights` the values of params are in the file, else they are inputs after the model's own. DiagnosticError
+    names every op that the format lacks.
+    """
+    given = model if isinstance(model, Graph) else os.fspath(model)
+    options = BuildOptions(given, entry=entry, dims=dict(dims or {}), dtypes=dict(dtypes or {}), weights=_path(weights))
+    return export_model(options, os.fspath(out), level)
 
 
 def _path(path: PathLike | None) -> str | None:

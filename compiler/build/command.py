@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..graph import NDArray, TensorType
 from ..graph.dtypes import from_numpy
+from ..report.parts import parts_line
 from ..report.text import show_checks, side_by_side, summary
 from ..source import Diagnostic, DiagnosticError
 from . import inputs as inputs_
@@ -27,6 +28,9 @@ from .phases import Progress
 from .runs import RunResult, run, runnable, runnable_folder, save
 from .search import Searcher
 
+if TYPE_CHECKING:
+    from .partitioned import PartitionedBuild
+
 # Outputs of at most this many elements are printed whole.
 _SHOWN_ELEMENTS = 64
 _FEW = 8
@@ -39,7 +43,7 @@ class Outcome:
     """One target's build and the folder it was written to, or why there is none."""
 
     target: str
-    build: Build | None
+    build: Build | PartitionedBuild | None
     folder: str | None
     diagnostics: tuple[Diagnostic, ...]
 
@@ -92,6 +96,7 @@ def options_from(model: str | None, start: str | None, flags: Mapping[str, Any])
         stop_after=flags.get("stop_after"),
         start=_start(folder, level) if start is not None else None,
         binds=dict(flags.get("binds", ())),
+        partition=bool(flags.get("partition")),
     )
     return [replace(one, target=target) for target in targets]
 
@@ -110,17 +115,42 @@ def _build_one(options: BuildOptions, out: str | None, progress: Progress, searc
     try:
         if out is not None:
             refuse_foreign(out)
-        made = build(options, progress, searcher)
+        made = _made(options, progress, searcher)
         folder = _written(made, out) if write else None
     except DiagnosticError as error:
         return Outcome(options.target, None, None, error.diagnostics)
     return Outcome(options.target, made, folder, made.diagnostics)
 
 
-def _written(made: Build, out: str | None) -> str:
+def _made(options: BuildOptions, progress: Progress, searcher: Searcher) -> Build | PartitionedBuild:
+    if not options.partition:
+        return build(options, progress, searcher)
+    # Only models in parts need what reads them and runs them on the host.
+    from .partitioned import build_partitioned
+
+    return build_partitioned(options, progress, searcher)
+
+
+def _written(made: Build | PartitionedBuild, out: str | None) -> str:
     folder = out or default_folder(made)
-    write_folder(folder, build_files(made))
+    write_folder(folder, _files(made))
     return folder
+
+
+def _files(made: Build | PartitionedBuild) -> dict[str, str]:
+    if isinstance(made, Build):
+        return build_files(made)
+    from .partitioned_files import partitioned_files
+
+    return partitioned_files(made)
+
+
+def _level(made: Build | PartitionedBuild, level: str) -> str:
+    if isinstance(made, Build):
+        return level_text(made, level)
+    from .partitioned_files import partitioned_level
+
+    return partitioned_level(made, level)
 
 
 # ---- run -----------------------------------------------------------------------------------------
@@ -129,6 +159,11 @@ def _written(made: Build, out: str | None) -> str:
 def run_folder(folder: str, request: RunRequest, progress: Progress) -> RunOutcome:
     """Run the build in `folder`. DiagnosticError as `runs.run`."""
     given = inputs_.parse_inputs(request.inputs)
+    if read_manifest(folder)["options"].get("partition"):
+        from .partitioned_run import run_parts, runnable_parts_folder
+
+        parts = runnable_parts_folder(folder, request.weights)
+        return _outcome(run_parts(parts, given, request.checked, request.expect, progress), request, folder, ())
     subject = runnable_folder(folder)
     result = run(subject, given, request.weights, request.checked, request.expect, progress)
     return _outcome(result, request, folder, ())
@@ -136,16 +171,46 @@ def run_folder(folder: str, request: RunRequest, progress: Progress) -> RunOutco
 
 def run_model(options: BuildOptions, request: RunRequest, out: str | None, progress: Progress) -> RunOutcome:
     """Build the model for the shapes of its inputs, and run it. DiagnosticError as `build` and `runs.run`."""
+    with Searcher() as searcher:
+        return _run_model(options, request, out, progress, searcher)
+
+
+def run_models(
+    requests: Sequence[BuildOptions], request: RunRequest, progress: Progress
+) -> list[RunOutcome | DiagnosticError]:
+    """Build and run the model for each of several targets; one that fails does not keep the others from running."""
+    done: list[RunOutcome | DiagnosticError] = []
+    with Searcher() as searcher:
+        for options in requests:
+            try:
+                done.append(_run_model(options, request, None, progress, searcher))
+            except DiagnosticError as error:
+                done.append(error)
+    return done
+
+
+def _run_model(
+    options: BuildOptions, request: RunRequest, out: str | None, progress: Progress, searcher: Searcher
+) -> RunOutcome:
     given = inputs_.parse_inputs(request.inputs)
     if out is not None:
         refuse_foreign(out)
-    with Searcher() as searcher:
-        made = build(for_inputs(options, given), progress, searcher)
+    made = _made(for_inputs(options, given), progress, searcher)
     folder = _written(made, out)
-    result = run(runnable(made), given, request.weights, request.checked, request.expect, progress)
+    result = _run_made(made, given, request, progress)
     result = replace(result, report={**result.report}, phases=(*made.phases, *result.phases))
     said = [d for d in made.diagnostics if d not in result.diagnostics]
     return _outcome(result, request, folder, said)
+
+
+def _run_made(
+    made: Build | PartitionedBuild, given: Mapping[str, Given], request: RunRequest, progress: Progress
+) -> RunResult:
+    if isinstance(made, Build):
+        return run(runnable(made), given, request.weights, request.checked, request.expect, progress)
+    from .partitioned_run import run_parts, runnable_parts
+
+    return run_parts(runnable_parts(made), given, request.checked, request.expect, progress)
 
 
 def for_inputs(options: BuildOptions, given: Mapping[str, Given]) -> BuildOptions:
@@ -179,14 +244,14 @@ def build_document(done: Sequence[Outcome], emit: Sequence[str], to_json: ToJson
 def _build_json(o: Outcome, emit: Sequence[str]) -> dict[str, Any]:
     assert o.build is not None
     document = {"model": o.build.name, "target": o.build.machine.spec, **as_report(o.build), "folder": o.folder}
-    return {**document, "emit": {level: level_text(o.build, level) for level in emit}} if emit else document
+    return {**document, "emit": {level: _level(o.build, level) for level in emit}} if emit else document
 
 
 def build_text(done: Sequence[Outcome], emit: Sequence[str], width: int) -> str:
     """What `build` prints for people: emitted levels, or else the totals and where the build lies."""
     built = [o for o in done if o.build is not None]
     if emit:
-        return "\n".join(level_text(o.build, level).rstrip("\n") for o in built for level in emit if o.build)
+        return "\n".join(_level(o.build, level).rstrip("\n") for o in built for level in emit if o.build)
     reports = [o.build.report for o in built if o.build and o.build.report]
     parts = [side_by_side(reports, width)] if len(reports) > 1 else [_one_summary(r, width) for r in reports]
     parts.append("\n".join(f"build: {o.folder}" for o in built if o.folder))
@@ -194,7 +259,9 @@ def build_text(done: Sequence[Outcome], emit: Sequence[str], width: int) -> str:
 
 
 def _one_summary(report: Mapping[str, Any], width: int) -> str:
-    return f"{summary(report, width)}\n\n{show_checks(report, width)}"
+    return "\n\n".join(
+        part for part in (summary(report, width), parts_line(report), show_checks(report, width)) if part
+    )
 
 
 def run_document(done: RunOutcome, to_json: ToJson) -> dict[str, Any]:
@@ -210,13 +277,39 @@ def run_document(done: RunOutcome, to_json: ToJson) -> dict[str, Any]:
     }
 
 
+def runs_document(done: Sequence[RunOutcome | DiagnosticError], to_json: ToJson) -> dict[str, Any]:
+    """What `run --json` prints for several targets."""
+    reports = [run_document(o, to_json) for o in done if isinstance(o, RunOutcome)]
+    return {
+        "reports": [{k: v for k, v in r.items() if k != "diagnostics"} for r in reports],
+        "diagnostics": to_json(d for o in done for d in o.diagnostics),
+    }
+
+
 def run_text(done: RunOutcome, width: int) -> str:
     """What `run` prints for people."""
+    parts = [_values_text(done), _one_summary(done.result.report, width), f"build: {done.folder}"]
+    return "\n\n".join(part for part in parts if part)
+
+
+def runs_text(done: Sequence[RunOutcome | DiagnosticError], width: int) -> str:
+    """What `run` prints for people of several targets: what came out of each, then one table of all."""
+    ran = [o for o in done if isinstance(o, RunOutcome)]
+    if len(ran) < 2:
+        return "".join(run_text(o, width) for o in ran)
+    reports = [o.result.report for o in ran]
+    values = [f"{report['target']}\n{_values_text(o)}" for o, report in zip(ran, reports, strict=True)]
+    checks = [f"{report['target']}: {show_checks(report, width)}" for report in reports]
+    builds = "\n".join(f"build: {o.folder}" for o in ran)
+    return "\n\n".join([*values, side_by_side(reports, width), "\n".join(checks), builds])
+
+
+def _values_text(done: RunOutcome) -> str:
+    """Outputs, what they were compared with, and where they were saved."""
     outputs = "\n".join(_output_text(name, array) for name, array in done.result.outputs.items())
     checks = "\n".join(c["detail"] if c["name"] != "check" else _check_text(c) for c in done.result.checks)
     saved = "\n".join(f"saved: {path}" for path in done.saved)
-    parts = [outputs, checks, saved, _one_summary(done.result.report, width), f"build: {done.folder}"]
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(part for part in (outputs, checks, saved) if part)
 
 
 def _check_text(check: Mapping[str, Any]) -> str:
@@ -224,10 +317,11 @@ def _check_text(check: Mapping[str, Any]) -> str:
     return f"check: as the model says: {check['detail']}" if check["ok"] else "check: WRONG numbers"
 
 
-def _type(array: NDArray) -> TensorType:
+def _type(array: NDArray) -> str:
+    """The type of an output; the host may give strings, which tdslc has no dtype for."""
     dtype = from_numpy(array.dtype)
-    assert dtype is not None, "outputs have dtypes of the table"
-    return TensorType(dtype, array.shape)
+    shape = ", ".join(map(str, array.shape))
+    return str(TensorType(dtype, array.shape)) if dtype is not None else f"string[{shape}]"
 
 
 def _output_text(name: str, array: NDArray) -> str:
@@ -237,18 +331,27 @@ def _output_text(name: str, array: NDArray) -> str:
 
 
 def _number(x: Any) -> str:
+    if isinstance(x, str):
+        return repr(x)
     return f"{float(x):.6g}" if not isinstance(x, (bool, int)) else str(x)
 
 
 def _output_json(array: NDArray) -> dict[str, Any]:
     """Type, range and, when there are few, the elements; what JSON has no number for is a string."""
-    t = _type(array)
-    document: dict[str, Any] = {"dtype": str(t.dtype), "shape": [int(d) for d in t.shape]}
+    dtype = from_numpy(array.dtype)
+    shape = [int(n) for n in array.shape]
+    if dtype is None:
+        return {"dtype": "string", "shape": shape, **({"data": array.ravel().tolist()} if _is_few(array) else {})}
+    document: dict[str, Any] = {"dtype": str(dtype), "shape": shape}
     wide = array.astype(np.float64)
     finite = wide[np.isfinite(wide)]
     if finite.size:
         document |= {"min": float(finite.min()), "max": float(finite.max()), "mean": float(finite.mean())}
-    if array.size <= _SHOWN_ELEMENTS:
-        values = wide if t.dtype.is_float else array.astype(np.int64)
+    if _is_few(array):
+        values = wide if dtype.is_float else array.astype(np.int64)
         document["data"] = [x if np.isfinite(x) else str(x) for x in values.ravel().tolist()]
     return document
+
+
+def _is_few(array: NDArray) -> bool:
+    return array.size <= _SHOWN_ELEMENTS

@@ -16,6 +16,9 @@ from ..graph import DType, NDArray
 
 _ERROR_FACTOR = 4
 _ULPS = 4
+# How far another implementation's sums may differ, in other orders and of other lengths.
+NEAR_SHARE = 1e-3
+_NEAR_STEPS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,19 @@ class Agreement:
 def same_bits(got: NDArray, want: NDArray, dtype: DType) -> Agreement:
     """Equal bit for bit, NaNs of any payload taken as one."""
     return _judge(got, want, dtype, ~(_bits(got) == _bits(want)) & ~(_nan(got) & _nan(want)), 0.0)
+
+
+def near(got: NDArray, want: NDArray, dtype: DType) -> Agreement:
+    """Close to `want`, which another implementation computed: within a share of its greatest magnitude, `NEAR_SHARE`
+    or 16 times what `dtype` can tell apart, whichever is more. Integers and bools are equal.
+    """
+    finite = np.isfinite(_f64(want))
+    share = max(NEAR_SHARE, _NEAR_STEPS * _ulp(dtype, 1.0)) if dtype.is_float else 0.0
+    allowed = share * _greatest(np.abs(_f64(want)[finite]))
+    with np.errstate(invalid="ignore"):
+        far = ~(np.abs(_f64(got) - _f64(want)) <= allowed)
+    special = ~((_f64(got) == _f64(want)) | (_nan(got) & _nan(want)))
+    return _judge(got, want, dtype, np.where(finite, far, special), allowed, _f64(want))
 
 
 # Infinities subtract to NaN, which compares as it should.

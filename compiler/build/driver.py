@@ -69,15 +69,18 @@ class Build:
         return replace(self, diagnostics=(*self.diagnostics, Diagnostic(code, message, severity="note")))
 
 
-def build(options: BuildOptions, progress: Progress = quiet, searcher: Searcher | None = None) -> Build:
+def build(
+    options: BuildOptions, progress: Progress = quiet, searcher: Searcher | None = None, source: Source | None = None
+) -> Build:
     """Build what `options` ask for. DiagnosticError with every mistake found in the files they name.
 
-    `searcher` is a worker that several builds share; without one, one is started and ended here.
+    `searcher` is a worker that several builds share; without one, one is started and ended here. `source` is the model
+    where it has been read already.
     """
     with _searching(searcher) as search:
         phases = Phases(progress)
         with phases.phase("read"):
-            made = _read(options)
+            made = _read(options, source)
         pricer = Pricer(made.machine)
         unfused = Background(lambda: _unfused(made)) if options.reaches("program") else None
         if options.reaches("rewritten"):
@@ -107,7 +110,7 @@ def _searching(searcher: Searcher | None) -> Generator[Searcher]:
 # ---- what is read --------------------------------------------------------------------------------
 
 
-def _read(options: BuildOptions) -> Build:
+def _read(options: BuildOptions, given: Source | None) -> Build:
     """The files that `options` name. Mistakes of all of them are gathered, not only those of the first."""
     wrong: list[Diagnostic] = []
 
@@ -122,7 +125,9 @@ def _read(options: BuildOptions) -> Build:
     tried(lambda: search_budget(options))
     start = options.start
     levels = tried(lambda: read_levels(*start)) if start else None
-    source = tried(lambda: _source(options, levels)) if levels or not options.start else None
+    source = given
+    if source is None and (levels or not options.start):
+        source = tried(lambda: _source(options, levels))
     notes: list[Diagnostic] | None = []
     rules: Rules | None = None
     if source is not None:
@@ -246,17 +251,26 @@ def _useless_settings(b: Build, search: Searcher) -> Build:
     made = b
     for setting in b.options.overrides:
         others = tuple(s for s in b.options.overrides if s != setting)
-        if _same_without(b, load_machine(b.options.target, others), search):
+        if _same_without(b, others, search):
             key = setting.partition("=")[0].strip()
             binds = b.machine.binds(key, b.chosen.timing)
-            made = made.noted("E0705", f"`--set {setting}` changes nothing" + (f": {binds}" if binds else ""))
+            made = made.noted("E0705", useless(setting) + (f": {binds}" if binds else ""))
     return made
 
 
-def _same_without(b: Build, machine: Machine, search: Searcher) -> bool:
-    """Whether the same model, rewritten and planned anew for `machine`, takes the same time and bytes."""
+def useless(setting: str) -> str:
+    """How the note on a `--set` that changes nothing begins."""
+    return f"`--set {setting}` changes nothing"
+
+
+def _same_without(b: Build, others: Sequence[str], search: Searcher) -> bool:
+    """Whether the same model, rewritten and planned anew with the settings `others`, takes the same time and bytes.
+
+    It does not when there is no such machine: a table that the file leaves out is set whole or not at all.
+    """
     assert b.chosen is not None
     try:
+        machine = load_machine(b.options.target, others)
         pricer = Pricer(machine)
         other = _plan(_rewrite(replace(b, machine=machine, diagnostics=()), search, pricer), pricer)
         assert other.plan is not None

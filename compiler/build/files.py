@@ -8,16 +8,19 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ..graph import Dim, Graph, show
 from ..plan import show_plan
+from ..plan.target import Machine
 from ..report.perfetto import trace_json
 from . import figures
 from .driver import Build
 from .folder import CHIP, IR, ORIGIN, PROGRAM, TRACE, to_json, with_manifest
-from .targets import split_spec
+from .phases import Phase
+from .targets import read_spec
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -37,10 +40,14 @@ def build_files(b: Build) -> dict[str, str]:
             "trace.perfetto.json": trace_json(f"{b.name} on {b.machine.spec}", b.chosen.timing),
             "report.json": to_json(b.report),
         }
-    chip = split_spec(b.options.target)[1]
-    if chip.endswith(".toml"):
-        files[CHIP] = Path(chip).read_text(encoding="utf-8")
-    return with_manifest(files, _facts(b, chip))
+    files |= chip_file(b.options.target)
+    return with_manifest(files, facts(b))
+
+
+def chip_file(target: str) -> dict[str, str]:
+    """The chip's description, when it is a file of the user's."""
+    spec = read_spec(target)
+    return {CHIP: Path(spec.chip).read_text(encoding="utf-8")} if spec.is_file else {}
 
 
 def level_texts(b: Build) -> dict[str, str]:
@@ -66,18 +73,36 @@ def level_text(b: Build, level: str) -> str:
     return "".join(f"// {name}\n{text}" for name, text in program.items())
 
 
-def default_folder(b: Build) -> str:
+class Made(Protocol):
+    """What a build is to those who name its folder and show its report: one that is whole, or one in parts."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def machine(self) -> Machine: ...
+
+    @property
+    def report(self) -> Mapping[str, Any]: ...
+
+    @property
+    def phases(self) -> Sequence[Phase]: ...
+
+
+def default_folder(b: Made) -> str:
     """`build/<model>-<target>-<chip>`, below the working folder."""
     return os.path.join("build", _UNSAFE.sub("-", f"{b.name}-{b.machine.spec}"))
 
 
-def _facts(b: Build, chip: str) -> dict[str, object]:
-    name = split_spec(b.options.target)[0]
+def facts(b: Build) -> dict[str, object]:
+    """What a manifest says besides the files: the model, the target, the rules and the options."""
+    spec = read_spec(b.options.target)
     return {
         "model": {"name": b.name, "sources": dict(sorted(b.source.files.items()))},
         "target": {
-            "name": name,
-            "chip": CHIP if chip.endswith(".toml") else chip,
+            "name": spec.target,
+            "chip": CHIP if spec.is_file else spec.chip,
+            **({"size": spec.size} if spec.size else {}),
             "spec": b.machine.spec,
             "digest": b.machine.digest,
         },
@@ -121,7 +146,7 @@ def _guards(graph: Graph) -> list[str]:
     return [f"{name} == {value}" for name, value in sorted(dims.items()) if name.isidentifier()]
 
 
-def as_report(b: Build) -> dict[str, Any]:
+def as_report(b: Made) -> dict[str, Any]:
     """`report.json` with the phases' seconds of the wall, which only `--json` prints."""
     phases = [{"name": p.name, "wall_seconds": p.wall_seconds} for p in b.phases]
     return {**b.report, "phases": phases}

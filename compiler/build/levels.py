@@ -18,7 +18,7 @@ from ..plan.target import Machine, Plan, Program
 from ..source import Diagnostic, DiagnosticError
 from .folder import CHIP, IR, ORIGIN, PROGRAM, TRACE, read_file, read_json, read_manifest
 from .options import LEVELS, Level
-from .targets import load_machine
+from .targets import Spec, load_machine
 
 T = TypeVar("T")
 
@@ -39,6 +39,9 @@ def read_levels(folder: str, upto: Level) -> Levels:
     """The levels of the build folder. DiagnosticError (E0703) when one is missing or is not what it should be."""
     manifest = read_manifest(folder)
     reached = manifest.get("levels", [])
+    if manifest["options"].get("partition"):
+        said = f"{folder} is a build in parts, which has no levels of its own"
+        raise DiagnosticError(Diagnostic("E0703", said, help=f"name one of its regions: {folder}/regions/NN"))
     if upto not in reached:
         said = f"{folder} has no level {upto}: it was built as far as {reached[-1] if reached else 'nothing'}"
         raise DiagnosticError(Diagnostic("E0703", said, help="build again without `--stop-after`"))
@@ -55,7 +58,7 @@ def target_spec(folder: str, manifest: Mapping[str, Any]) -> str:
     """What `--target` was, as it can be loaded from here."""
     target = manifest["target"]
     chip = str(Path(folder) / CHIP) if target["chip"] == CHIP else target["chip"]
-    return f"{target['name']}:{chip}"
+    return str(Spec(target["name"], chip, target.get("size", "")))
 
 
 def read_machine(folder: str, manifest: Mapping[str, Any]) -> Machine:

@@ -1,4 +1,4 @@
-"""The model of a build: read from `.tdsl`, StableHLO or ONNX, or given as a Graph. Must not know targets, rules or plans."""
+"""The model of a build: read from `.tdsl`, StableHLO or ONNX, or a Graph. Must not know targets, rules or plans."""
 
 from __future__ import annotations
 
@@ -49,10 +49,12 @@ def load_source(options: BuildOptions) -> Source:
         return _onnx(options.model, options)
     if options.binds:
         help = "give it with `--input` when the model is run"
-        raise DiagnosticError(Diagnostic("E1112", f"{options.model}: inputs of .onnx models only can be bound", help=help))
+        raise DiagnosticError(
+            Diagnostic("E1112", f"{options.model}: inputs of .onnx models only can be bound", help=help)
+        )
     model = load_model(options.model, options.dims, options.dtypes, options.entry)
     folder = os.path.dirname(options.model) or "."
-    files = {_shown(file.path, folder): digest(file.text) for file in model.sources}
+    files = {shown_path(file.path, folder): digest(file.text) for file in model.sources}
     dims = {name: spec.value for name, spec in model.dims.items()}
     return Source(model.name, model.graph, model.composites, dims, dict(model.dtypes), files, folder)
 
@@ -68,7 +70,7 @@ def _stablehlo(path: str, options: BuildOptions) -> Source:
             raise DiagnosticError(Diagnostic(code, f"{path}: {what}s of a StableHLO text are fixed", help=help))
     file, imported = import_file(path, entry=options.entry)
     folder = os.path.dirname(path) or "."
-    files = {_shown(file.path, folder): digest(file.text)}
+    files = {shown_path(file.path, folder): digest(file.text)}
     graph = imported.graph
     return Source(graph.name, graph, stdlib_composites(), files=files, folder=folder, weights=imported.params)
 
@@ -84,12 +86,12 @@ def _onnx(path: str, options: BuildOptions) -> Source:
     binds = {name: read_tensor(where).read() for name, where in options.binds.items()}
     made = import_model(path, binds, options.dims)
     folder = os.path.dirname(path) or "."
-    files = {_shown(path, folder): made.sha256}
+    files = {shown_path(path, folder): made.sha256}
     graph = made.graph
     return Source(graph.name, graph, stdlib_composites(), made.dims, files=files, folder=folder, weights=made.params)
 
 
-def _shown(path: str, folder: str) -> str:
+def shown_path(path: str, folder: str) -> str:
     """`path` relative to the model's folder; files of the standard library have a name of their own already."""
     return path if path.startswith("<") else Path(os.path.relpath(path, folder)).as_posix()
 

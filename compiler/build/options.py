@@ -18,10 +18,11 @@ NUMERICS: tuple[Numerics, ...] = ("exact", "reassoc", "fast")
 class BuildOptions:
     """Everything that a build depends on besides the files it names.
 
-    `model` is the path of a `.tdsl`, `.onnx` or StableHLO file, or a Graph. `start` is (build folder, level): the build goes on from that
-    level's text, and the model file is not read. `opt` is 0 (no rules, one kernel per op), 1 (no rules), 2, or 3
-    (a budget four times as large). `budget` overrides single knobs of the search; `weights` is checked by name, shape
-    and dtype and its values are not read. `binds` are files of values to which inputs of an ONNX model are fixed.
+    `model` is the path of a `.tdsl`, `.onnx` or StableHLO file, or a Graph. `start` is (build folder, level): the build
+    goes on from that level's text, and the model file is not read. `opt` is 0 (no rules, one kernel per op), 1 (no
+    rules), 2, or 3 (a budget four times as large). `budget` overrides single knobs of the search; `weights` is checked
+    by name, shape and dtype and its values are not read. `binds` are files of values to which inputs of an ONNX model
+    are fixed. With `partition`, nodes of an ONNX model that cannot be compiled run on the host.
     """
 
     model: str | Graph
@@ -41,6 +42,7 @@ class BuildOptions:
     stop_after: Level | None = None
     start: tuple[str, Level] | None = None
     binds: Mapping[str, str] = field(default_factory=dict[str, str])
+    partition: bool = False
 
     def reaches(self, level: Level) -> bool:
         """Whether the build goes as far as `level`."""

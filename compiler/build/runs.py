@@ -113,7 +113,7 @@ def run(
     with phases.phase("simulate"), one_thread():
         outputs = dict(subject.machine.run(subject.program, {**chip_params, **bound}))
         outputs = {name: outputs[name] for name in output_names(subject.graph)}
-    checks = [_agreement(name, outputs[name], tensor, text) for name, tensor, text in expected]
+    checks = [agreement(name, outputs[name], tensor, text) for name, tensor, text in expected]
     if checked:
         with phases.phase("check"), one_thread():
             verdict = check(_subject(subject), bound, params, chip_params, outputs)
@@ -196,7 +196,7 @@ def _wrong_numbers(wrong: Wrong) -> Diagnostic:
 
 
 def _writable(array: NDArray) -> NDArray:
-    return array if array.dtype.kind in "biuf" else array.astype(np.float32 if _floating(array) else np.int8)
+    return array if array.dtype.kind in "biufU" else array.astype(np.float32 if _floating(array) else np.int8)
 
 
 def _floating(array: NDArray) -> bool:
@@ -223,7 +223,7 @@ def _expected(text: str, graph: Graph) -> tuple[str, Tensor, str]:
     return name, tensor, where
 
 
-def _agreement(name: str, output: NDArray, tensor: Tensor, where: str) -> dict[str, Any]:
+def agreement(name: str, output: NDArray, tensor: Tensor, where: str) -> dict[str, Any]:
     """How far an output agrees with labels (whole numbers, or where the last axis is greatest) or with values."""
     want = tensor.read()
     if want.shape == output.shape and _floating(output):

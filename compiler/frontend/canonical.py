@@ -1,7 +1,8 @@
 """One form for Graphs that say the same thing in another order: how a Graph and its `.tdsl` text are compared.
 
-Composites are opened, literals stand once, nodes in the order in which the outputs need them, a loop's operands in the
-order in which its body reads them. Nothing that changes a value is touched. Must not know languages.
+Composites are opened, literals stand once, copies are left out, nodes in the order in which the outputs need them, a
+loop's operands in the order in which its body reads them. Nothing that changes a value is touched. Must not know
+languages.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ..graph import Array, Attr, Builder, Graph, Node, attr_key, expand, make_attrs
+from ..graph import Array, Attr, Builder, DType, Graph, Node, TensorType, attr_key, expand, make_attrs
 from ..graph.dtypes import BOOL
 from ..graph.ops.control import loop_counts
 from ..graph.ops.movement import array_of
 
 _LITERALS = ("full", "constant", "iota")
 _NUMBERED = ("full", "pad", "interior_pad")
+_OVER_AXES = ("reverse", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or")
 
 
 def canonical(graph: Graph) -> Graph:
@@ -39,7 +41,9 @@ def _ordered(graph: Graph) -> Graph:
     for n in _needed(graph):
         if n.op in ("input", "param"):
             continue
-        if n.op in _LITERALS:
+        if _is_copy(n, graph.types):
+            new[n.out] = new[n.args[0]]
+        elif n.op in _LITERALS:
             literal = _literal(n)
             key = (literal.op, literal.types, tuple((k, attr_key(v)) for k, v in literal.attrs))
             if key not in literals:
@@ -50,6 +54,18 @@ def _ordered(graph: Graph) -> Graph:
         else:
             new.update(zip(n.outs, b.copy(_plain(n), [new[a] for a in n.args]), strict=True))
     return Graph(graph.name, _without_loc(b.nodes), tuple(new[v] for v in graph.outputs), graph.output_names)
+
+
+def _is_copy(n: Node, types: Mapping[int, TensorType]) -> bool:
+    """Whether a node gives its only operand as it is, whatever that is: axes in their own order, one tensor joined."""
+    if len(n.args) != 1 or len(n.outs) != 1 or types[n.args[0]] != n.type:
+        return False
+    if n.op == "transpose":
+        return n.attr("perm") == tuple(range(n.type.rank))
+    if n.op in _OVER_AXES:  # not reduce_sum, which starts at +0, nor running reductions
+        return n.attr("axes") == ()
+    # Of one shape, these have nothing to do: only a slice of step 1 keeps every element.
+    return n.op in ("reshape", "broadcast", "convert", "slice", "concat", "pad", "interior_pad")
 
 
 def _without_loc(nodes: Iterable[Node]) -> tuple[Node, ...]:
@@ -87,11 +103,15 @@ def _literal(n: Node) -> Node:
                                           == first.view(np.uint8)))  # fmt: skip
     if not same:
         return n
-    number: Attr = False if n.type.dtype == BOOL else 0
+    number: Attr = _nought(n.type.dtype)
     if array.size:
         number = bool(first[0]) if n.type.dtype == BOOL else int(first[0]) if n.type.dtype.is_int else float(first[0])
     attrs: dict[str, Attr] = {"value": number, "dtype": n.type.dtype, "shape": n.type.shape}
     return _plain(Node("full", (), make_attrs(attrs), n.types, n.outs))
+
+
+def _nought(d: DType) -> float | bool:
+    return False if d == BOOL else 0.0 if d.is_float else 0
 
 
 def _plain(n: Node) -> Node:
@@ -123,6 +143,8 @@ def _signed(region: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Gra
 def _loop(b: Builder, n: Node, args: list[int]) -> list[int]:
     """A loop with what it only reads as captures, each once, in the order in which the body first reads them."""
     trips, carry, xs = loop_counts(dict(n.attrs))
+    if not trips:
+        return [*args[:carry], *(b.full(_nought(t.dtype), t.dtype, t.shape) for t in n.types[carry:])]
     region, args = _with_literals(b, n.regions[0], args, carry + xs)
     body = _ordered(region)
     inside = [i.out for i in body.inputs]

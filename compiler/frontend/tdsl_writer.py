@@ -166,6 +166,14 @@ class _Writer:
         self.lines.append(f"{indent}{name} = {text}")
         return name
 
+    def kept(self, text: str, carried: Sequence[str], indent: str) -> str:
+        """`text` as it is before the carried names change, under a name of its own if it reads any of them."""
+        if not set(re.findall(r"\w+", text)) & set(carried):
+            return text
+        name = self.fresh("before")
+        self.lines.append(f"{indent}{name} = {text}")
+        return name
+
     def param(self, n: Node, index: str = "") -> str:
         """`param_weight([64, 3], f32) as "layers.0"`; a row of a stacked one as "layers.{index}"."""
         scope, _, last = str(n.attr("name")).replace("{i}", f"{{{index}}}").rpartition(".")
@@ -204,6 +212,7 @@ class _Writer:
         inside_names = _Inlined(region, names)
         after = [inside_names.tensor(v) for v in region.outputs]
         if carry:
+            after[carry:] = [self.kept(text, carried, inner) for text in after[carry:]]
             self.lines.append(f"{inner}{', '.join(carried)} = {', '.join(after[:carry])}")
         if stacked:
             self.lines.append(f"{inner}yield {', '.join(after[carry:])}")
@@ -479,10 +488,8 @@ def _conv(n: Node, v: _Inlined) -> str:
     more = "" if n.attr("groups") == 1 else f", groups={n.attr('groups')}"
     more += "" if n.attr("precision") == "highest" else f', precision="{n.attr("precision")}"'
     more += "" if n.attr("dtype") is None else f", dtype={n.attr('dtype')}"
-    w = v.named(n.args[1])
-    if n.attr("channels_last"):
-        w = f"transpose({w}, {[0, n.type.rank - 1, *range(1, n.type.rank - 1)]})"
-    return f"conv({v.named(n.args[0])}, {w}{_window(n)}{more})"
+    more += ", channels_last=true" if n.attr("channels_last") else ""
+    return f"conv({v.named(n.args[0])}, {v.named(n.args[1])}{_window(n)}{more})"
 
 
 def _reduce_window(n: Node, v: _Inlined) -> str:

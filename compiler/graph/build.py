@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from .dtypes import DType
-from .graph import Attr, Graph, Node, make_attrs
+from .graph import Attr, Attrs, Graph, Node, make_attrs
 from .ops import OPS, Op, Types
 from .ops.row import Signature
 from .types import TensorType
@@ -42,10 +42,13 @@ def infer(name: str, args: Types, attrs: Mapping[str, Attr], regions: Sequence[G
     """
     if name not in OPS:
         return _infer_composite(name, args, regions)
-    row = OPS[name]
+    return _infer_op(OPS[name], args, complete_attrs(OPS[name], attrs), regions)
+
+
+def _infer_op(row: Op, args: Types, full: Mapping[str, Attr], regions: Sequence[Graph]) -> Types:
+    name = row.name
     if not row.accepts(len(args)):
         raise InferError(f"{name} takes {_arity(row)}, got {len(args)}")
-    full = complete_attrs(row, attrs)
     if len(regions) != len(row.regions):
         raise InferError(f"{name} takes {_regions(row)}, got {len(regions)}")
     inside = [_signature(r) for r in regions]
@@ -100,9 +103,9 @@ class Builder:
         loc: str = "",
     ) -> tuple[int, ...]:
         """Appends a node and returns its values."""
-        given = attrs or {}
-        full = complete_attrs(OPS[op], given) if op in OPS else dict(given)
-        types = infer(op, tuple(self.types[a] for a in args), full, regions)
+        operands, given, row = tuple(self.types[a] for a in args), attrs or {}, OPS.get(op)
+        full = complete_attrs(row, given) if row else dict(given)
+        types = _infer_op(row, operands, full, regions) if row else _infer_composite(op, operands, regions)
         outs = tuple(range(len(self.types), len(self.types) + len(types)))
         self.nodes.append(Node(op, tuple(args), make_attrs(full), types, outs, regions, loc or self.loc))
         self.types.update(zip(outs, types, strict=True))
@@ -114,7 +117,11 @@ class Builder:
         return only
 
     def input(self, name: str, t: TensorType, loc: str = "") -> int:
-        return self.one("input", name=name, dtype=t.dtype, shape=t.shape, loc=loc)
+        out = len(self.types)
+        attrs: Attrs = (("dtype", t.dtype), ("name", name), ("shape", t.shape))
+        self.nodes.append(Node("input", (), attrs, (t,), (out,), (), loc or self.loc))
+        self.types[out] = t
+        return out
 
     def param(self, name: str, t: TensorType, stack: int = 0, loc: str = "") -> int:
         return self.one("param", name=name, dtype=t.dtype, shape=t.shape, stack=stack, loc=loc)

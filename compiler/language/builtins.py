@@ -174,7 +174,8 @@ def _axes(site: Site, axis: Value, x: Tensor, what: str) -> tuple[int, ...]:
 def _reduced(site: Site, op: str, name: str, x: Value, axis: Value, keep: Value) -> Tensor:
     tensor = tensor_of(site, x, name)
     axes = _axes(site, axis, tensor, name)
-    out = site.add(op, tensor, axes=axes) if axes else tensor
+    # A sum over no axes is no copy: it starts at +0, which -0 becomes.
+    out = site.add(op, tensor, axes=axes) if axes or op == "reduce_sum" else tensor
     kept = [1 if i in axes else n for i, n in enumerate(tensor.shape)]
     return arrays.reshape(site, out, kept) if flag(site, keep, "keep") else out
 
@@ -292,13 +293,16 @@ def _conv(
     groups: Value = 1,
     precision: Value = "highest",
     dtype: Value = None,
+    channels_last: Value = False,
 ) -> Value:
     a, b = tensor_of(site, x, "conv"), tensor_of(site, w, "conv")
     to = None if dtype is None else dtype_of(site, dtype, "conv")
     if to is None:
         arrays.common_dtype(site, (a, b), "conv")
     attrs = _window_attrs(site, max(a.type.rank - 2, 0), stride, pad, dilation)
-    return site.add("conv", a, b, groups=integer(site, groups, "groups"), precision=str(precision), dtype=to, **attrs)
+    last = flag(site, channels_last, "channels_last")
+    more = {"groups": integer(site, groups, "groups"), "precision": str(precision), "dtype": to, "channels_last": last}
+    return site.add("conv", a, b, **attrs, **more)
 
 
 def _pool(name: str, op: str) -> Callable[..., Value]:

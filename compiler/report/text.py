@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from .parts import show_parts
 from .tables import Table, percent, seconds, size, table
 
 Json = Mapping[str, Any]
@@ -36,7 +37,11 @@ def show_report(report: Json, by: By | None = None, memory: Json | None = None, 
     """The whole report, or the one table that `by` asks for (`memory` needs the value of `memory.json`)."""
     if by == "memory":
         return _by_memory(memory or {}, width)
-    parts = [summary(report, width), _by_op(report, width) if by == "op" else _by_kernel(report, width)]
+    parts = [
+        summary(report, width),
+        show_parts(report, width) if by is None else "",
+        _by_op(report, width) if by == "op" else _by_kernel(report, width),
+    ]
     if by is None:
         parts += [_edges(report, width), _search(report, width)]
     return "\n\n".join(part for part in (*parts, show_checks(report, width), _notes(report, width)) if part)

@@ -183,14 +183,34 @@ CODES: dict[str, Code] = {
     "E1041": Code("The variables of a PE do not fit into its memory.", "Spread the data over more PEs."),
     "E1042": Code("A PE sends a color to a neighbour that never takes it.", "Give the neighbour a route from there."),
     "E1043": Code("A color goes in a circle.", "Leave out one `.tx` of the circle."),
+    "E1044": Code("A function that can call itself keeps variables in memory.", "Make them global, or write a loop."),
+    "E1045": Code("The program is checked, but part of it cannot be run.", "Write it another way; see the message."),
     "E1050": Code("A command line of cslc cannot be read.", "docs/csl.md lists the options."),
+    "E1051": Code("A folder holds no compiled CSL program.", "Compile the program into it with `cslc -o`."),
+    "E1052": Code("The host asks a program for what it does not have.", "Ask for what the layout exports."),
+    "E1053": Code("A script that is to run is not there.", "Name a run.py or a .sh file."),
+    "E1054": Code("Regions that a script places do not fit together.", "Change the places, the ports or the routes."),
+    "E1060": Code("Nothing on the mesh can move, and something still waits.", "Receive each word that is sent, once."),
+    "E1061": Code(
+        "Wavelets of one color come from two directions at once.", "Let one direction finish first, or use a switch."
+    ),
+    "E1062": Code("A program reads memory that it never wrote.", "Give the variable an initial value."),
+    "E1063": Code("An index, pointer or DSD leaves its array.", "Check lengths, strides and offsets."),
+    "E1064": Code("A queue, microthread or DSR is misused.", "One operation at a time on each; initialize queues."),
+    "E1065": Code("Running programs on the mesh needs numba.", "pip install 'tdslc[wse]'."),
+    "E1066": Code("A wavelet comes where nobody takes it.", "Follow the color's routes and bind a queue at their end."),
+    "E1067": Code("An assertion of a running program does not hold.", "See the assertion shown."),
+    "E1068": Code("A division by zero, or a shift by too much, in a running program.", "Test the operand before."),
+    "E1069": Code("A program used up its budget of cycles.", "Look for a loop without end, or allow more cycles."),
+    "E1070": Code("A running program does what its machine cannot.", "See the message."),
     # E11xx: models in other formats
     "E1101": Code("A package that reads the format is not installed.", "Install the extra that the message names."),
     "E1102": Code("A file is not a model of its format, or is damaged.", "Export, copy or download it again."),
     "E1103": Code("The data of a tensor lies in another file, which cannot be read.", "Put it beside the model."),
     "E1104": Code("The nodes of a graph do not fit together.", "Export the model again; its file was edited or cut."),
     "E1105": Code(
-        "A model uses an operator or data type that tdslc lacks.", "Export it without, or cut the model there."
+        "A model uses an operator or data type that tdslc, or the format written, lacks.",
+        "Write or export it without, or cut the model there.",
     ),
     "E1106": Code("A node of a model does not fit its operands.", "See the node named; the exporter may be at fault."),
     "E1107": Code("A value must be known when a model is imported and is not.", "Give it with `--bind NAME=FILE.npy`."),
@@ -202,4 +222,12 @@ CODES: dict[str, Code] = {
     "E1113": Code("A text is not written as StableHLO is.", "Give what `lowered.as_text()` or `stablehlo-opt` prints."),
     "E1114": Code("A module is larger than the compiler takes.", "Write repetition as a `stablehlo.while`."),
     "E1115": Code("A model has no input of the name given.", "Use one of the names listed."),
+    "E1116": Code("The host cannot run a node that is not compiled.", "Install onnxruntime, or export without it."),
+    "E1117": Code("No node of a model can be compiled.", "Build a model of which the target can run a part."),
+    "E1118": Code("The host failed while a model ran, or gave another shape than stated.", "See the node and inputs."),
+    "E1119": Code("A part of a model runs on the host.", "See the report for what crossing to it costs."),
+    "E1120": Code(
+        "A model with its weights is larger than a file of its format can be.", "Export it without `--weights`."
+    ),
+    "E1121": Code("A flag does not go with `--partition`.", "Leave it out, or build the model whole."),
 }

@@ -84,7 +84,7 @@ def test_no_fit_is_exit_3(folder: Path) -> None:
 def test_a_crash_is_a_bundle_and_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tdslc.compiler.build import driver
 
-    monkeypatch.setattr(driver, "_read", lambda _: 1 / 0)
+    monkeypatch.setattr(driver, "_read", lambda *_: 1 / 0)
     outcome = tdslc(folder, "build m.tdsl --target toy:one")
     assert outcome.code == 70
     assert "Traceback" not in outcome.stderr
@@ -98,7 +98,7 @@ def test_a_crash_is_a_bundle_and_one_line(folder: Path, monkeypatch: pytest.Monk
 def test_an_interrupt_is_exit_130(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tdslc.compiler.build import driver
 
-    def interrupted(_: object) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(driver, "_read", interrupted)

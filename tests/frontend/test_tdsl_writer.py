@@ -98,6 +98,45 @@ def test_loops_are_repeats(tmp_path):
     assert "yield" in text
 
 
+def test_repro_a_loop_gives_what_it_carried_before(tmp_path):
+    """`yield` stands behind the assignment of what is carried, and gave what comes after it."""
+    b, body = Builder("m"), Builder("body")
+    t = TensorType(F32, (2,))
+    x = b.input("x", t)
+    body.input("i", TensorType(I32, ()))
+    one, other = body.input("one", t), body.input("other", t)
+    wide = body.one("broadcast", one, shape=(3, 2), dims=(1,))
+    region = body.finish([other, body.one("neg", one), one, wide])
+    outs = b.add("loop", (x, b.one("exp", x)), {"n": 4, "carry": 2, "xs": 0}, regions=(region,))
+    text = round_trip(b.finish(outs, ["a", "b", "before", "wide"]), tmp_path)
+    assert "before1 = state1" in text
+
+
+def test_copies_are_no_difference():
+    def graph(*copies) -> Graph:
+        b = Builder("m")
+        v = b.input("x", TensorType(F32, (2, 3)))
+        for op, attrs in copies:
+            v = b.one(op, v, **attrs)
+        return canonical(b.finish([b.one("neg", v)], ["y"]))
+
+    copies = [
+        ("transpose", {"perm": (0, 1)}), ("reshape", {"shape": (2, 3)}), ("convert", {"dtype": F32}),
+        ("broadcast", {"shape": (2, 3), "dims": (0, 1)}), ("reverse", {"axes": ()}), ("reduce_max", {"axes": ()}),
+        ("slice", {"starts": (0, 0), "stops": (2, 3), "steps": (1, 1)}), ("pad", {"low": (0, 0), "high": (0, 0)}),
+        ("concat", {"axis": 0}), ("interior_pad", {"interior": (0, 0)}),
+    ]  # fmt: skip
+    assert graph(*copies) == graph()
+    # A sum over no axes makes +0 of -0.
+    assert graph(("reduce_sum", {"axes": ()})) != graph()
+
+
+def test_a_sum_over_no_axes_stays_one(tmp_path):
+    b = Builder("m")
+    x = b.input("x", TensorType(F32, (2,)))
+    round_trip(b.finish([b.one("reduce_sum", x, axes=()), b.one("reduce_max", x, axes=())], ["y", "z"]), tmp_path)
+
+
 def test_what_the_language_has_no_words_for_is_refused():
     b = Builder("m")
     x = b.input("x", TensorType(I32, ()))

@@ -5,16 +5,12 @@ first goes down and the second across). Each line of the input is one case: oper
 attributes, with bars between.
 """
 
-import ast
 import itertools
-from pathlib import Path
 
 import numpy as np
+from edge_cases import FOLDER, parsed, specials, values
 from golden import Case, Golden, golden_cases
 from tdslc.compiler.graph import DTYPES, OPS, Attr, Builder, DType, InferError, NDArray, TensorType, evaluate
-from tdslc.compiler.graph.dtypes import int_range, rounded
-
-FLOAT_SPECIALS = ["-inf", "-2.5", "-1", "-0", "0", "0.5", "1", "3", "inf", "nan"]
 
 
 @golden_cases("graph/edges")
@@ -26,7 +22,7 @@ def test_edges(case: Case, golden: Golden) -> None:
 
 
 def test_every_op_with_edges_has_a_file() -> None:
-    files = {path.stem for path in (Path(__file__).parent / "edges").glob("*.txt")}
+    files = {path.stem for path in FOLDER.glob("*.txt")}
     # Regions do not fit on a line: those ops are tested with the evaluator.
     on_a_line = {op: row for op, row in OPS.items() if row.cost != "control"}
     assert files == {op for op, row in on_a_line.items() if row.edges or "elementwise" in row.traits}
@@ -49,21 +45,6 @@ def table(op: str, d: DType) -> list[str]:
     return [f"{d.name:>6} {head}", *body, ""]
 
 
-def specials(d: DType) -> list[str]:
-    if d.is_float:
-        return FLOAT_SPECIALS
-    if d.kind == "bool":
-        return ["0", "1"]
-    low, high = int_range(d)
-    return [str(n) for n in sorted({low, low + 1, -3, -1, 0, 1, 2, high - 1, high}) if low <= n <= high]
-
-
-def values(d: DType, words: list[str]) -> NDArray:
-    if d.is_float:
-        return rounded(np.array([float(w) for w in words]), d)
-    return np.array([int(w) for w in words], np.uint64 if d.kind == "uint" else np.int64).astype(d.numpy)
-
-
 def text(x: object) -> str:
     """A value in at most eight columns; the sign of NaN is nobody's business."""
     value = np.asarray(x)
@@ -77,31 +58,12 @@ def text(x: object) -> str:
 
 def shown(op: str, line: str) -> str:
     """What `op` makes of the operands and attributes of one line."""
-    operands: list[NDArray] = []
-    attrs: dict[str, Attr] = {}
-    for part in filter(None, map(str.strip, line.split("|"))):
-        if ":" in part:
-            operands.append(operand(part))
-        else:
-            name, _, value = part.partition("=")
-            attrs[name.strip()] = attribute(value.strip())
+    operands, attrs = parsed(line)
     try:
         results = run(op, operands, attrs)
     except InferError as refusal:
         return f"refused: {refusal}"
     return "; ".join(f"{x.dtype}{list(x.shape)}: {' '.join(map(text, x.ravel()))}".rstrip() for x in results)
-
-
-def operand(part: str) -> NDArray:
-    head, _, words = part.partition(":")
-    name, _, shape = head.strip().rstrip("]").partition("[")
-    return values(DTYPES[name], words.split()).reshape(ast.literal_eval(f"[{shape}]"))
-
-
-def attribute(word: str) -> Attr:
-    if word in DTYPES:
-        return DTYPES[word]
-    return float(word) if word.lstrip("-") in ("nan", "inf", "0.0") else ast.literal_eval(word)
 
 
 def run(op: str, operands: list[NDArray], attrs: dict[str, Attr]) -> tuple[NDArray, ...]:

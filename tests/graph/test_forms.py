@@ -468,6 +468,31 @@ def test_resample() -> None:
     same(one(lambda b, v: forms.resample(b, v, 1, halves), x), np.einsum("ij,ajb->aib", halves, x).astype(np.float32))
 
 
+@pytest.mark.parametrize(
+    ("places", "ops"),
+    [
+        ([0, 0, 1, 1, 2, 2, 3, 3], ["broadcast", "reshape"]),
+        ([0, 2], ["slice"]),
+        ([1, 1, 1, 3, 3, 3], ["slice", "broadcast", "reshape"]),
+        ([2, 2, 2], ["slice", "broadcast", "reshape"]),
+        ([3], ["slice"]),
+        ([0, 1, 2, 3], []),
+        ([], ["constant", "take"]),
+        ([0, 0, 1], ["constant", "take"]),
+        ([3, 2, 1, 0], ["constant", "take"]),
+        ([0, 1, 3], ["constant", "take"]),
+    ],
+)
+def test_repro_even_picks_are_views(places: list[int], ops: list[str]) -> None:
+    """Resize by a whole factor was a `take`, which machines without a gather unit do element by element."""
+    x = f32(2, 4, 3)
+    b = Builder("form", "here:1:1")
+    v = b.input("x", type_of(x))
+    graph = b.finish((forms.resample(b, v, 1, np.eye(4)[places]),))
+    assert [n.op for n in graph.nodes if n.op != "input"] == ops
+    same(evaluate(graph, {"x": x})[0], x[:, places])
+
+
 # ---- regions -----------------------------------------------------------------------------------------
 
 

@@ -1,16 +1,16 @@
 """From a Graph to StableHLO text: a module with one function, that other compilers read and `import_text` too.
 
-Composites are written as what they mean. Params are arguments after the inputs. Loops become while operations. Must not
-know targets.
+Composites are written as what they mean. Params are constants where their values are given, else arguments after the
+inputs. Loops become while operations. Must not know targets.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...graph import Graph, Node, TensorType, expand
+from ...graph import Graph, NDArray, Node, TensorType, expand
 from ...source import Diagnostic, DiagnosticError
 from . import export_ops, export_regions
 from .export_ops import Write
@@ -21,20 +21,25 @@ _PLAIN = re.compile(r"[A-Za-z_][\w$.-]*")
 _STRANGE = re.compile(r"[^\w$.-]")
 
 
-def export_text(graph: Graph) -> str:
+def export_text(graph: Graph, params: Mapping[str, NDArray] | None = None) -> str:
     """`graph` as a StableHLO module whose function is @main. `import_text` of it evaluates as `graph` does.
 
-    DiagnosticError (E1105) names every op that StableHLO has no counterpart of.
+    `params` are values by name, of the declared dtypes, which become constants; params without one are arguments after
+    the graph's inputs. DiagnosticError (E1105) names every op that StableHLO has no counterpart of.
     """
-    w = Writer()
+    w = Writer(depth=2)
     whole = expand(graph)
     values: dict[int, str] = {}
     arguments: list[str] = []
-    for leaf in (*whole.inputs, *whole.params):
+    given = params or {}
+    loose = [n for n in whole.params if n.attr("name") not in given]
+    for leaf in (*whole.inputs, *loose):
         name = w.argument(str(leaf.attr("name")))
         values[leaf.out] = name
         arguments.append(f"{name}: {type_text(leaf.type)}")
-    w.depth = 2
+    for leaf in whole.params:
+        if leaf.out not in values:
+            values[leaf.out] = export_ops.literal(w, given[str(leaf.attr("name"))], leaf.type)
     outputs = w.graph(whole, values)
     if w.missing:
         said = f"StableHLO has no counterpart of {', '.join(sorted(w.missing))}"

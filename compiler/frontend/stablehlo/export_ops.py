@@ -93,7 +93,12 @@ def _constant(w: Writer, n: Node, args: list[str], takes: list[TensorType]) -> S
     value = n.attr("value")
     assert isinstance(value, Array)
     x = np.frombuffer(value.data, value.type.dtype.numpy).reshape(tuple(map(int, value.type.shape)))
-    return (w.op(f"stablehlo.constant dense<{_dense(x, n.type.dtype)}>", type_text(n.type)),)
+    return (literal(w, x, n.type),)
+
+
+def literal(w: Writer, x: NDArray, t: TensorType) -> str:
+    """A constant of these elements, which are of `t`'s NumPy dtype."""
+    return w.op(f"stablehlo.constant dense<{_dense(x, t.dtype)}>", type_text(t))
 
 
 def _full(w: Writer, n: Node, args: list[str], takes: list[TensorType]) -> Sequence[str]:

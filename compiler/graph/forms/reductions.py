@@ -16,7 +16,7 @@ from ..graph import Attr
 from ..ops import NDArray
 from ..ops.contract import window_length
 from .basic import broadcast_to, constant, convert, elementwise, known, reshape, scalar, transpose
-from .movement import moveaxis, pad
+from .movement import moveaxis, pad, slice_any
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "and": "and", "or": "or"}
 
@@ -307,14 +307,14 @@ def _window_places(
 def resample(b: Builder, x: int, axis: int, weights: NDArray) -> int:
     """`axis` mixed by a constant matrix weights[out, in]: any separable interpolation, exact where a row is one-hot.
 
-    Rows that each take one element with weight 1 become a `take`.
+    Rows that each take one element with weight 1 move it: by views where they are evenly apart, else by a `take`.
     """
     axis %= b.types[x].rank
     if weights.shape[1] != b.types[x].shape[axis]:
         raise InferError(f"resample: weights for {weights.shape[1]} elements, axis {axis} of {b.types[x]}")
     picks = (np.count_nonzero(weights, axis=1) == 1) & (np.max(weights, axis=1, initial=0) == 1)
     if picks.all():
-        return b.one("take", x, constant(b, np.argmax(weights, axis=1), DTYPES["i32"]), axis=axis)
+        return _picked(b, x, axis, np.argmax(weights, axis=1))
     own = b.types[x].dtype
     wide = x if own in (F32, F64) else convert(b, x, F32)
     moved = moveaxis(b, wide, axis, b.types[x].rank - 1)
@@ -322,3 +322,20 @@ def resample(b: Builder, x: int, axis: int, weights: NDArray) -> int:
     mixed = b.one("matmul", moved if b.types[moved].rank > 1 else reshape(b, moved, (1, *b.types[moved].shape)), matrix)
     flat = mixed if b.types[x].rank > 1 else reshape(b, mixed, (weights.shape[0],))
     return convert(b, moveaxis(b, flat, b.types[x].rank - 1, axis), own)
+
+
+def _picked(b: Builder, x: int, axis: int, places: NDArray) -> int:
+    """The elements of `axis` at `places`: a slice spread out where these are an even row, each as often as the next."""
+    each = int(np.argmax(places != places[0])) if places.size and np.any(places != places[0]) else places.size
+    row = places[:: max(each, 1)]
+    step = int(row[1] - row[0]) if row.size > 1 else 1
+    even = step > 0 and np.array_equal(np.repeat(row[:1] + step * np.arange(row.size), each), places)
+    if not places.size or not even:
+        return b.one("take", x, constant(b, places, DTYPES["i32"]), axis=axis)
+    kept = slice_any(b, x, (int(row[0]),), (int(row[-1]) + 1,), (step,), axes=(axis,))
+    if each == 1:
+        return kept
+    shape = b.types[kept].shape
+    spread = (*shape[: axis + 1], each, *shape[axis + 1 :])
+    apart = b.one("broadcast", kept, shape=spread, dims=tuple(i for i in range(len(spread)) if i != axis + 1))
+    return reshape(b, apart, (*shape[:axis], shape[axis] * each, *shape[axis + 1 :]))

@@ -54,16 +54,16 @@ def _joined(low: NDArray, high: NDArray) -> NDArray:
 
 # ---- Threefry --------------------------------------------------------------------------------------
 
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = np.uint64(0x1BD11BDA)
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = np.uint64(0x1BD11BDA)
 
 
 def threefry(x: Words, key: Words) -> Words:
     """One block: two 32-bit words in u64 arrays, a key injected before and after each four rounds."""
-    keys = (*key, _PARITY ^ key[0] ^ key[1])
+    keys = (*key, PARITY ^ key[0] ^ key[1])
     a, b = (x[0] + keys[0]) & _LOW, (x[1] + keys[1]) & _LOW
     for group in range(5):
-        for by in _ROTATIONS[group % 2]:
+        for by in ROTATIONS[group % 2]:
             a = (a + b) & _LOW
             b = (((b << np.uint64(by)) | (b >> np.uint64(32 - by))) & _LOW) ^ a
         a = (a + keys[(group + 1) % 3]) & _LOW
@@ -73,7 +73,7 @@ def threefry(x: Words, key: Words) -> Words:
 
 def _threefry_bits(state: NDArray, shape: tuple[int, ...], wide: bool) -> tuple[NDArray, NDArray]:
     """64-bit elements take a block each; two neighbours along the split axis share one otherwise."""
-    split = _split_axis(shape)
+    split = split_axis(shape)
     axis = split if split is not None else 0
     halves = shape if wide else tuple(-(-n // 2) if i == axis else n for i, n in enumerate(shape or (1,)))
     count = np.arange(prod(halves), dtype=np.uint64).reshape(halves)
@@ -87,7 +87,7 @@ def _threefry_bits(state: NDArray, shape: tuple[int, ...], wide: bool) -> tuple[
     return after, np.take(pairs, np.arange(shape[axis]), axis)
 
 
-def _split_axis(shape: tuple[int, ...]) -> int | None:
+def split_axis(shape: tuple[int, ...]) -> int | None:
     """The first even axis, else the first of the longest; None without axes."""
     even = [i for i, n in enumerate(shape) if n % 2 == 0]
     return even[0] if even else shape.index(max(shape)) if shape else None
@@ -95,8 +95,8 @@ def _split_axis(shape: tuple[int, ...]) -> int | None:
 
 # ---- Philox ----------------------------------------------------------------------------------------
 
-_MULTIPLY = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
-_RAISE = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
+MULTIPLY = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+RAISE = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
 
 
 def philox(x: Words, key: Words) -> Words:
@@ -104,9 +104,9 @@ def philox(x: Words, key: Words) -> Words:
     k0, k1 = key
     a, b, c, d = x
     for _ in range(10):
-        (low0, high0), (low1, high1) = _words(a * _MULTIPLY[0]), _words(c * _MULTIPLY[1])
+        (low0, high0), (low1, high1) = _words(a * MULTIPLY[0]), _words(c * MULTIPLY[1])
         a, b, c, d = high1 ^ b ^ k0, low1, high0 ^ d ^ k1, low0
-        k0, k1 = (k0 + _RAISE[0]) & _LOW, (k1 + _RAISE[1]) & _LOW
+        k0, k1 = (k0 + RAISE[0]) & _LOW, (k1 + RAISE[1]) & _LOW
     return a, b, c, d
 
 
