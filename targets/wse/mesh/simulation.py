@@ -52,8 +52,8 @@ class Pending:
 class Simulation:
     """A program and the state of its PEs. Raises DiagnosticError: E106x for faults on the mesh (with PE, file and
     line), E1052 for what the host asks and the program does not have. A `lenient` simulation lets pass what
-    the machine lets pass and existing programs do: memory that was never written reads as 0, DSDs and copies may leave
-    their variable as long as they stay in the PE's memory."""
+    the machine lets pass and existing programs do: memory that was never written reads as 0, DSDs and copies to
+    the host may leave their variable as long as they stay in the PE's memory."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Simulation:
         self._settle()
         for k, lanes, places in self._lanes(x, y, w, h):
             block = np.ascontiguousarray(data.reshape(h * w, -1)[places]).view(np.uint8)
-            columns = self._columns(symbol, k, lanes, block.shape[1])
+            columns = self._columns(symbol, k, lanes, block.shape[1], False)
             self.state.memory(k)[lanes[:, None], columns] = block
             self.state.written(k)[lanes[:, None], columns] = 1
 
@@ -115,13 +115,14 @@ class Simulation:
         kind = np.dtype(dtype)
         made = np.zeros((h * w, n), kind)
         for k, lanes, places in self._lanes(x, y, w, h):
-            columns = self._columns(symbol, k, lanes, n * kind.itemsize)
+            columns = self._columns(symbol, k, lanes, n * kind.itemsize, self._lenient)
             block = self.state.memory(k)[lanes[:, None], columns]
             made[places] = np.ascontiguousarray(block).view(kind)
         return made.reshape(h, w, n)
 
-    def _columns(self, symbol: str, k: int, lanes: NDArray[np.int64], size: int) -> Any:
-        """The bytes of memory of class `k` that a copy of `size` bytes of `symbol` means, by lane or for all."""
+    def _columns(self, symbol: str, k: int, lanes: NDArray[np.int64], size: int, lenient: bool) -> Any:
+        """The bytes of memory of class `k` that a copy of `size` bytes of `symbol` means, by lane or for all; it may
+        leave the variable if `lenient`."""
         row = self.image.classes[k]
         if symbol not in row.variables:
             raise _asked(
@@ -130,14 +131,14 @@ class Simulation:
             )
         address, bytes, _ = row.variables[symbol]
         if symbol not in row.pointers:
-            _check_room(symbol, size, row.memory_bytes - address if self._lenient else bytes)
+            _check_room(symbol, size, row.memory_bytes - address if lenient else bytes)
             return np.arange(address, address + size)
         at = row.pointers[symbol]
         # An exported pointer variable: what it points at now.
         start = self.state.memory(k)[lanes, at : at + 2].astype(np.int64) @ np.array([1, 256])
         for first in np.unique(start).tolist():
             ends = [v.address + v.bytes for v in row.symbols if v.address <= first < v.address + v.bytes]
-            end = row.memory_bytes if self._lenient else (ends or [first])[0]
+            end = row.memory_bytes if lenient else (ends or [first])[0]
             _check_room(symbol, size, end - first)
         return start[:, None] + np.arange(size)
 
