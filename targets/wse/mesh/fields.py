@@ -129,3 +129,7 @@ TRACE_SIZE = 5
     NO_FAULT, UNSET, OUTSIDE, INDEX, DIVISION, ASSERTION, TWO_USERS, NO_COLOR_OF_QUEUE, NO_TAKER, NO_ROUTE, TWO_WAYS,
     DEPTH, NO_QUEUE, NO_TASK, ENDLESS, MICROTHREAD_USED, TOO_WIDE, NO_FUNCTION, SHIFT, NO_CONTROL_TASK, LEAVES_SYMBOL,
 ) = range(21)  # fmt: skip
+
+# ---- routers in memory ---------------------------------------------------------------------------------
+# Registers of routers in the memory of a PE of WSE-2 (reference_registers): byte addresses, and how many of each kind.
+ROUTES_AT, SWITCHES_AT, ROUTER_REGISTERS = 0xFE40, 0xFE80, 24

@@ -100,6 +100,7 @@ from .reference_machine import (
 )  # fmt: skip
 from .reference_memory import copy, lane_constant, load, store
 from .reference_queues import fault, wake
+from .reference_registers import is_register, read_register, write_register
 from .reference_stream import (
     claim,
     fetch,
@@ -174,7 +175,7 @@ def run_code(S: Cells, M: Cells, U: Cells, F: Cells, L: Cells, T: Cells, pe: int
         time = S[p + P_TIME]
         c = S[A_CODE] + S[p + P_PC] * CODE_SIZE
         op = S[c + C_OP]
-        if time > now and not _may_run_ahead(S, p, op, S[c + C_KIND]):
+        if time > now and (not _may_run_ahead(S, p, op, S[c + C_KIND]) or _uses_router(S, p, c, op)):
             return
         idle = idle + 1 if time == last else 0
         last = time
@@ -204,6 +205,12 @@ def _may_run_ahead(S: Cells, p: int, op: int, kind: int) -> bool:
             return kind != M_RPC_DONE
         return False
     return S[p + P_OPS] < 0 and S[p + P_OWES] > 0
+
+
+@inner_kernel
+def _uses_router(S: Cells, p: int, c: int, op: int) -> bool:
+    """Whether an instruction reads or writes a register of the PE's router."""
+    return (op == LOAD or op == STORE) and is_register(S, S[S[p + P_FP] + S[c + C_A]] + S[c + C_C])
 
 
 # ---- values ------------------------------------------------------------------------------------------
@@ -236,9 +243,14 @@ def _value(S: Cells, M: Cells, U: Cells, pe: int, p: int, c: int, op: int) -> No
     elif op == BITCAST:
         S[d] = wrap(S[fp + a], kind)
     elif op == LOAD:
-        S[d] = load(S, M, U, pe, pc, S[fp + a] + S[c + C_C], kind)
+        address = S[fp + a] + S[c + C_C]
+        S[d] = read_register(S, pe, pc, address) if is_register(S, address) else load(S, M, U, pe, pc, address, kind)
     elif op == STORE:
-        store(S, M, U, pe, pc, S[fp + a] + S[c + C_C], kind, S[d])
+        address = S[fp + a] + S[c + C_C]
+        if is_register(S, address):
+            write_register(S, pe, pc, address, S[d])
+        else:
+            store(S, M, U, pe, pc, address, kind, S[d])
     elif op == COPY:
         copy(S, M, U, pe, pc, S[d], S[fp + a], b)
     elif S[fp + a] < 0 or S[fp + a] >= b:

@@ -101,7 +101,7 @@ def machine_operation(
         bit = np.int64(1) << x
         S[p + P_HIGH] = S[p + P_HIGH] | bit if y else S[p + P_HIGH] & ~bit
     elif kind <= M_SET:
-        _router_operation(S, pe, p, pc, kind, x, y, z)
+        router_operation(S, pe, p, pc, kind, x, y, z)
     return np.int64(0)
 
 
@@ -147,7 +147,8 @@ def _queue_operation(S: Cells, pe: int, p: int, pc: int, kind: int, x: int, y: i
 
 
 @inner_kernel
-def _router_operation(S: Cells, pe: int, p: int, pc: int, kind: int, x: int, y: int, z: int) -> None:
+def router_operation(S: Cells, pe: int, p: int, pc: int, kind: int, x: int, y: int, z: int) -> None:
+    """An operation on the color `x` of the PE's router."""
     r = router_of(S, pe, x)
     if r < 0:
         fault(S, f.NO_ROUTE, pe, pc, x, -1, 3)

@@ -30,6 +30,8 @@ FILTER_COLUMNS = {
 POINTER_CALLS = 16
 # Where `@random16` starts.
 RANDOM_SEED = 0xDEADBEEF
+# Operations in flight that a run begins with room for.
+_FIRST_OPERATIONS = 4096
 
 
 class Builder:
@@ -142,6 +144,13 @@ class Builder:
         self.first_buffer = np.concatenate([[0], np.cumsum(buffers)])
         state.router_count = count
 
+    def _knows_registers(self) -> bool:
+        """Whether a program of WSE-2 has a number that may be the address of a router's register (a word or a byte)."""
+        numbers = self.image.constants
+        words, bytes = numbers - f.ROUTES_AT // 2, numbers - f.ROUTES_AT
+        end = f.SWITCHES_AT - f.ROUTES_AT + 2 * f.ROUTER_REGISTERS
+        return not self.wse3 and bool((((words >= 0) & (words < end // 2)) | ((bytes >= 0) & (bytes < end))).any())
+
     def _uses(self, op: MachineOp) -> bool:
         """Whether any program has this operation of the machine."""
         code = self.image.code
@@ -149,7 +158,7 @@ class Builder:
 
     def _direction_masks(self) -> Cells:
         """Of each configuration: the directions that it may ever receive from; all, where programs change routes."""
-        changing = self._uses(MachineOp.ROUTES_RESET) or self._uses(MachineOp.SWITCH_SET)
+        changing = self._uses(MachineOp.ROUTES_RESET) or self._uses(MachineOp.SWITCH_SET) or self._knows_registers()
         masks: list[int] = []
         for config in self.state.program.routes.configs:
             mask = config.rx
@@ -395,7 +404,8 @@ class Builder:
         state.ops = np.zeros(0, np.int64)
         state.logs = np.zeros(64 * f.LOG_SIZE, np.int64)
         state.traces = np.zeros(traced * f.TRACE_SIZE, np.int64)
-        grow_operations(state, 256 + 2 * state.pes)
+        # More are made when they are needed, twice as many each time.
+        grow_operations(state, min(256 + 2 * state.pes, _FIRST_OPERATIONS))
 
 
 def grow_operations(state: State, count: int) -> None:
