@@ -6,6 +6,8 @@ Must not know click.
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -99,10 +101,21 @@ def _copy_in(mesh: Simulation, name: str, file: str) -> None:
 
 def _copy_out(mesh: Simulation, name: str, file: str) -> tuple[str, NDArray[Any]]:
     path, _, wanted = file.partition(":")
-    array = mesh.read_all(name, np.dtype(wanted) if wanted else None)
-    with open(path, "wb") as out:
+    array = mesh.read_all(name, _dtype(wanted) if wanted else None)
+    with _written(Path(path)) as beside, open(beside, "wb") as out:
         np.save(out, array)
     return name, array
+
+
+def _dtype(text: str) -> np.dtype[Any]:
+    """The numbers of `u2`, `float32`, ...; E1052 for what is no type of numbers."""
+    try:
+        made = np.dtype(text)
+    except TypeError:
+        made = None
+    if made is None or made.kind not in "biuf":
+        _refuse(f"`{text}` is no type of numbers", "write NAME=FILE.npy:float32, or leave it out")
+    return made
 
 
 def _array(file: str) -> NDArray[Any]:
@@ -135,11 +148,18 @@ def _refuse(message: str, help: str | None) -> NoReturn:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` beside `path`, then put it in its place. Raises DiagnosticError (E0703) when that fails."""
+    """Put `text` into the file `path`, whole or not at all. Raises DiagnosticError (E1052) when that fails."""
+    with _written(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def _written(path: Path) -> Generator[Path]:
+    """A file beside `path` that takes its place when the block ends well."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_text(text, encoding="utf-8")
+        yield beside
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)
-        _refuse(f"cannot write `{path}`: {error.strerror}", None)
+        _refuse(f"cannot write `{path}`: {error.strerror}", "name a file in a folder that can be written")

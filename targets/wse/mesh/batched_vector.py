@@ -265,19 +265,17 @@ def _fast(o: Operation, at: Ints, bytes: int, base: Any, stride: Any, is_memory:
             return False
     scalars = base.astype(np.uint32).view(np.float32)
     lanes_f32(words, at >> 2, o.op, o.count, base >> 2, stride >> 2, is_memory, scalars)
-    ones = np.ones((1, 1), np.int64)
-    return bool(lanes_mark(written, at, base[0], stride[0], o.count, bytes, ones))
+    _mark(written, at, base[0], stride[0], o.count, bytes)
+    return True
 
 
-def lanes_mark(written: Any, at: Ints, base: Ints, stride: Ints, count: int, bytes: int, ones: Any) -> bool:
+def _mark(written: Any, at: Ints, base: Ints, stride: Ints, count: int, bytes: int) -> None:
     """The destination is set from now on."""
     if lanes_all_written(written, at, base, stride, count, 4, bytes):
-        return True
-    steps = np.arange(count) * stride[:, None]
-    places = (at + base)[:, None] + steps
+        return
+    places = (at + base)[:, None] + np.arange(count) * stride[:, None]
     for byte in range(4):
         written[places + byte] = 1
-    return True
 
 
 # ---- put off -------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def error(state: State) -> DiagnosticError:
 
 
 def _describe(state: State, code: int, pe: int, a: int, b: int, c: int) -> tuple[str, str, str]:
-    """(code, message, help) of a fault."""
+    """(code, message, help) of a fault: one case each, in the words of programs, which is why it is long."""
     match code:
         case f.UNSET:
             return (

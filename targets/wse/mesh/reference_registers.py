@@ -33,12 +33,12 @@ from .fields import (
 )  # fmt: skip
 from .jit import inner_kernel
 from .reference_fabric import router_of
-from .reference_machine import router_operation
+from .reference_machine import M_POP, M_POSITION, M_RING, M_ROUTES, M_SET, router_operation
 from .reference_queues import fault
 
 Cells = Any
+# The direction of a switch position that there is not.
 INVALID = 5
-M_ROUTES, M_POSITION, M_RING, M_POP, M_SET = 12, 13, 14, 15, 16
 
 
 @inner_kernel

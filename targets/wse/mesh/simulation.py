@@ -276,6 +276,8 @@ def argument_bits(value: Any, kind: Kind) -> int:
         return int(np.float32(value).view(np.uint32))
     if kind == Kind.F16:
         return int(np.float16(value).view(np.uint16))
+    if not float(value).is_integer():
+        raise _asked(f"the argument {value} is no whole number, which {kind.name.lower()} needs", None)
     number = int(value)
     low, high = _RANGES[kind]
     if not low <= number <= high:
