@@ -76,6 +76,8 @@ def _describe(state: State, code: int, pe: int, a: int, b: int, c: int) -> tuple
                 f"{_queue(a, b)} is in use by another operation",
                 "start the second when the first has ended: `.activate` of an operation tells that",
             )
+        case f.TOO_MANY:
+            return "E1064", f"more than {a} operations move words at once", "let some end before others start"
         case f.MICROTHREAD_USED:
             return (
                 "E1064",

@@ -20,8 +20,12 @@ G_BINDS = 31
 (A_CODE, A_VECTORS, A_CONSTANTS, A_LANES, A_SHAPES, A_FUNCTIONS, A_CLASSES, A_TASKS, A_PES, A_PE_WHEEL) = range(32, 42)
 (A_ROUTER_WHEEL, A_SLOT, A_ROUTER_OF, A_ROUTERS, A_BUFFERS, A_IN, A_OUT, A_NEAR, A_FILTERS, A_LAUNCHES) = range(42, 52)
 (A_SYMBOLS, A_PORTS, A_WORDS_OF) = range(52, 55)
+# Sizes of the arrays of logs and traces.
+(G_LOG_ROOM, G_TRACE_ROOM) = range(56, 58)
 HEADER = 64
 COLORS = 32
+# Cells of a line of the host's cache: tables and records begin with one.
+LINE = 8
 WHEEL = 1024
 
 # Why a kernel comes back.
@@ -29,20 +33,20 @@ WHEEL = 1024
 
 # ---- PEs -----------------------------------------------------------------------------------------
 (
-    P_CLASS, P_LANE, P_MEMORY, P_BYTES, P_CHECKED, P_X, P_Y, P_REGISTERS, P_REGISTERS_END,
-    P_STATE, P_PC, P_FP, P_FN, P_TIME, P_OPS, P_MAP,
-    P_ACTIVE, P_BLOCKED, P_HIGH, P_BLOCKED_UT, P_VECTOR_FREE,
-    P_WAKE, P_WAKE_NEXT, P_WAKE_PREV, P_ROUTER_WAKE, P_ROUTER_NEXT, P_ROUTER_PREV,
-    P_LAST_OUT, P_LAST_PASSED, P_IN, P_INS, P_OUT, P_OUTS,
-    P_CLOCK, P_CLOCK_ON, P_RANDOM, P_CARRY,
-    P_LAUNCH, P_LAUNCH_LAST, P_OWES,
-    P_TORN, P_TO_HANDLE, P_FLUSH, P_EMPTY,
-    P_BUSY, P_WAIT_IN, P_WAIT_OUT, P_WAIT_FIFO, P_ELEMENTS,
-    P_LINKS, P_LINKS_E, P_LINKS_S, P_LINKS_N, P_LINKS_RAMP,
-    P_HEADS, P_HEADS_E, P_HEADS_S, P_HEADS_N, P_HEADS_RAMP,
-    P_TASK, P_TASK_START, P_DSRS, P_FIFOS, P_UTS, P_HOST_IN, P_HOST_OUT, P_LAST_ID,
-) = range(67)  # fmt: skip
-PE_SIZE = 68
+    P_STATE, P_TIME, P_OPS, P_MAP, P_ENDING, P_STREAMS, P_ACTIVE, P_BLOCKED,
+    P_WAKE, P_WAKE_NEXT, P_WAKE_PREV, P_LAUNCH, P_SCAN, P_TO_HANDLE, P_EMPTY, P_BLOCKED_UT,
+    P_MEMORY, P_BYTES, P_CLASS, P_ELEMENTS, P_WAIT_IN, P_WAIT_OUT, P_IN, P_INS,
+    P_ROUTER_WAKE, P_ROUTER_NEXT, P_ROUTER_PREV, P_LAST_OUT, P_LAST_PASSED, P_BUSY_OUT, P_HOST_IN, P_HOST_OUT,
+    P_HEADS, P_HEADS_E, P_HEADS_S, P_HEADS_N, P_HEADS_RAMP, P_OUT, P_OUTS, P_FLUSH,
+    P_LINKS, P_LINKS_E, P_LINKS_S, P_LINKS_N, P_LINKS_RAMP, P_LANE, P_X, P_Y,
+    P_PC, P_FP, P_FN, P_REGISTERS, P_REGISTERS_END, P_VECTOR_FREE, P_OWES, P_HIGH,
+    P_BUSY, P_WAIT_FIFO, P_TASK, P_TASK_START, P_LAST_ID, P_LAUNCH_LAST, P_CLOCK, P_CLOCK_ON,
+    P_RANDOM, P_CARRY, P_TORN, P_DSRS, P_FIFOS, P_UTS, P_FREE_OP, P_SPARE,
+) = range(72)  # fmt: skip
+# Operations that move words or use FIFOs, in the order of their issue: when to look at each, and their records.
+STREAMS = 16
+P_LOOK, P_STREAM = 72, 72 + STREAMS
+PE_SIZE = 72 + 2 * STREAMS
 # What the main thread does.
 (FREE, BUSY, IN_OPERATION, IN_MAP) = range(4)
 
@@ -67,7 +71,7 @@ CODE_SIZE = 8
     R_COLOR, R_RX, R_TX, R_VALID, R_POSITION, R_RING, R_POP, R_TORN, R_FILTER, R_COUNT, R_LIMIT,
     R_SWAP_X, R_SWAP_Y, R_WORDS,
 ) = range(14)  # fmt: skip
-# Places of the buffers of each direction, and of the neighbours' configurations that words go on to; -1 without one.
+# Places of the buffers of each direction, and of the neighbours' buffers that words go on to; -1 without one.
 R_BUFFERS, R_NEXT = 14, 19
 ROUTER_SIZE = 24
 (B_HEAD, B_COUNT, B_POPPED) = range(3)
@@ -77,8 +81,8 @@ B_ITEMS = 3
 (X_KIND, X_DATA, X_CONTROL, X_INIT, X_LIMIT1, X_LIMIT2, X_MAX, X_MIN_IDX, X_MAX_IDX, X_FILTER_CONTROL) = range(10)
 FILTER_SIZE = 10
 
-# ---- queues: a ring of words and one of times ------------------------------------------------------
-(Q_ID, Q_COLOR, Q_DEPTH, Q_HEAD, Q_COUNT, Q_POPPED, Q_USER) = range(7)
+# ---- queues: a ring of words, each with its time ------------------------------------------------------
+(Q_ID, Q_COLOR, Q_DEPTH, Q_HEAD, Q_COUNT, Q_POPPED, Q_USER, Q_SLOT) = range(8)
 Q_ITEMS = 8
 # A word in flight: 32 bits of data, then these.
 CONTROL_BIT = 1 << 32
@@ -92,12 +96,12 @@ PORT_SIZE = 8
 # ---- launches waiting at a PE ------------------------------------------------------------------------
 (L_NEXT, L_TIME, L_FUNCTION, L_ARGS) = range(4)
 
-# ---- operations in flight (array `ops`) -------------------------------------------------------------
+# ---- operations in flight (array `ops`); what each cycle looks at comes first ------------------------
 (
-    O_PE, O_NEXT, O_ROW, O_N, O_K, O_TIME, O_UT, O_MAIN, O_OP, O_KIND, O_SOURCE, O_COUNT, O_ACTIVATE, O_UNBLOCK,
-    O_UNBLOCK_KIND, O_ON_CONTROL, O_INDEX, O_PC, O_D, O_REASON, O_ISSUED, O_GROUP, O_FN, O_FP, O_PARENT, O_OUTPUT,
-    O_ENDING, O_ADVANCE, O_RESULT, O_CALLBACK,
-) = range(30)  # fmt: skip
+    O_NEXT, O_TIME, O_ENDING, O_N, O_K, O_GROUP, O_REASON, O_UT, O_STREAMS, O_SLOT, O_PE, O_OP, O_KIND, O_SOURCE,
+    O_COUNT, O_OUTPUT, O_INDEX, O_PC, O_ROW, O_MAIN, O_ACTIVATE, O_UNBLOCK, O_UNBLOCK_KIND, O_ON_CONTROL, O_D,
+    O_ISSUED, O_FN, O_FP, O_PARENT, O_ADVANCE, O_RESULT, O_CALLBACK,
+) = range(32)  # fmt: skip
 O_OPERANDS = 32
 # Of each operand: what it is, address / bits / place of the queue, stride in bytes, Kind, flags, extent, row of
 # `shapes`, and the DSR it came from + 1.
@@ -128,7 +132,8 @@ TRACE_SIZE = 5
 (
     NO_FAULT, UNSET, OUTSIDE, INDEX, DIVISION, ASSERTION, TWO_USERS, NO_COLOR_OF_QUEUE, NO_TAKER, NO_ROUTE, TWO_WAYS,
     DEPTH, NO_QUEUE, NO_TASK, ENDLESS, MICROTHREAD_USED, TOO_WIDE, NO_FUNCTION, SHIFT, NO_CONTROL_TASK, LEAVES_SYMBOL,
-) = range(21)  # fmt: skip
+    TOO_MANY,
+) = range(22)  # fmt: skip
 
 # ---- routers in memory ---------------------------------------------------------------------------------
 # Registers of routers in the memory of a PE of WSE-2 (reference_registers): byte addresses, and how many of each kind.

@@ -38,6 +38,7 @@ from .fields import (
     G_FUNCTIONS,
     G_LAST,
     G_LOG,
+    G_LOG_ROOM,
     G_MAP_ELEMENT,
     G_MAX,
     G_NOW,
@@ -49,7 +50,6 @@ from .fields import (
     O_CALLBACK,
     O_COUNT,
     O_D,
-    O_ENDING,
     O_FN,
     O_FP,
     O_GROUP,
@@ -61,6 +61,7 @@ from .fields import (
     O_OUTPUT,
     O_PARENT,
     O_PC,
+    O_PE,
     O_TIME,
     OP_SIZE,
     OPERAND_SIZE,
@@ -100,20 +101,9 @@ from .reference_machine import (
 )  # fmt: skip
 from .reference_memory import copy, lane_constant, load, store
 from .reference_queues import fault, wake
+from .reference_records import attach, claim, end_at, free_record, keep_ends, link, new_record, release
 from .reference_registers import is_register, read_register, write_register
-from .reference_stream import (
-    claim,
-    fetch,
-    free_record,
-    keep_ends,
-    link,
-    new_record,
-    obstacle,
-    put_element,
-    release,
-    trace,
-    unblock,
-)  # fmt: skip
+from .reference_stream import fetch, obstacle, put_element, trace, unblock
 from .reference_values import DIV, F16, F32, NEG, NOT, REM, SHL, SHR, arithmetic, convert, function, width_of, wrap
 from .reference_vector import (
     SCRATCH,
@@ -341,7 +331,7 @@ def _vector(S: Cells, M: Cells, U: Cells, F: Cells, T: Cells, pe: int, p: int, c
 @inner_kernel
 def _to_record(S: Cells, F: Cells) -> int:
     """A record of its own for the operation that was prepared."""
-    o = new_record(S, F)
+    o = new_record(S, F, S[A_PES] + F[SCRATCH + O_PE] * PE_SIZE)
     for k in range(OP_SIZE):
         F[o + k] = F[SCRATCH + k]
     return o
@@ -371,7 +361,8 @@ def _do_at_once(
         return
     S[p + P_TIME] = ready
     o = _to_record(S, F)
-    F[o + O_D], F[o + O_TIME], F[o + O_ENDING] = -1, end, 1
+    F[o + O_D] = -1
+    end_at(S, F, o, end)
     claim(S, F, o, _microthread(S, row, fp))
     link(S, F, p, o)
 
@@ -386,9 +377,10 @@ def _begin_stream(S: Cells, F: Cells, pe: int, p: int, row: int, fp: int, ready:
         shift_by_index(F, o, F[o + O_INDEX])
     check_operands(S, F, o) if F[o + O_N] < (1 << 40) else None
     if F[o + O_N] == 0 and not _has_advance(F, o):
-        F[o + O_ENDING] = 1
+        end_at(S, F, o, ready)
     claim(S, F, o, _microthread(S, row, fp))
     link(S, F, p, o)
+    attach(S, F, o)
     if main:
         S[p + P_STATE] = IN_OPERATION
     elif result >= 0:
@@ -473,7 +465,7 @@ def _end_map(S: Cells, F: Cells, T: Cells, pe: int, p: int, o: int) -> None:
     trace(S, T, TRACE_OPERATION, pe, F[o + f.O_ISSUED], S[p + P_TIME], F[o + O_PC])
     S[p + P_PC], S[p + P_FP], S[p + P_FN] = F[o + O_PC] + 1, F[o + O_FP], F[o + O_FN]
     S[p + P_MAP], S[p + P_STATE] = F[o + O_PARENT], BUSY
-    free_record(S, F, o)
+    free_record(S, F, p, o)
 
 
 # ---- tasks, the machine, the host ------------------------------------------------------------------------------
@@ -490,7 +482,7 @@ def _other(S: Cells, M: Cells, U: Cells, F: Cells, L: Cells, T: Cells, pe: int, 
         return
     fp, pc, kind = S[p + P_FP], S[p + P_PC], S[c + C_KIND]
     d, a, b = fp + S[c + C_D], S[c + C_A], S[c + C_B]
-    if op == MACHINE and kind >= M_TEXT and kind <= M_TRACE_NUMBER and (S[G_LOG] + 1) * LOG_SIZE > len(L):
+    if op == MACHINE and kind >= M_TEXT and kind <= M_TRACE_NUMBER and (S[G_LOG] + 1) * LOG_SIZE > S[G_LOG_ROOM]:
         # The log must grow first; the instruction is done when the kernel is called again.
         S[G_STATUS] = f.GROW
         wake(S, pe, S[G_NOW])

@@ -47,6 +47,7 @@ from .fields import (
     H_PLACE,
     H_POSITION,
     K_HANDLERS,
+    P_BUSY_OUT,
     P_CLASS,
     P_FLUSH,
     P_HEADS,
@@ -56,7 +57,7 @@ from .fields import (
     P_LAST_PASSED,
     P_LINKS,
     P_OUT,
-    P_OUTS,
+    P_SCAN,
     P_TO_HANDLE,
     P_TORN,
     PE_SIZE,
@@ -94,7 +95,6 @@ from .fields import (
 from .jit import inner_kernel
 from .reference_queues import (
     ADVANCE,
-    NEVER,
     NOP,
     RAMP,
     RESET,
@@ -104,6 +104,7 @@ from .reference_queues import (
     head_word,
     ignored_by_pe,
     input_of,
+    look,
     lowest_bit,
     pop,
     push,
@@ -133,8 +134,8 @@ def buffer_push(S: Cells, b: int, word: int, time: int) -> None:
     k = S[b + B_HEAD] + S[b + B_COUNT]
     if k >= slots:
         k -= slots
-    S[b + B_ITEMS + k] = word
-    S[b + B_ITEMS + slots + k] = time
+    S[b + B_ITEMS + 2 * k] = word
+    S[b + B_ITEMS + 2 * k + 1] = time
     S[b + B_COUNT] += 1
 
 
@@ -147,7 +148,7 @@ def buffer_room(S: Cells, b: int, direction: int) -> bool:
 
 @inner_kernel
 def buffer_time(S: Cells, b: int) -> int:
-    return S[b + B_ITEMS + S[G_DEPTH] + S[G_RAMP] + S[b + B_HEAD]]
+    return S[b + B_ITEMS + 2 * S[b + B_HEAD] + 1]
 
 
 @inner_kernel
@@ -169,7 +170,7 @@ def router_step(S: Cells, W: Cells, pe: int) -> None:
     p = S[A_PES] + pe * PE_SIZE
     if S[p + P_HOST_IN] >= 0:
         _host_in(S, W, pe, p)
-    if S[p + P_OUTS]:
+    if S[p + P_BUSY_OUT]:
         _leave_queues(S, W, pe, p)
     _pass_all(S, W, pe, p)
 
@@ -194,6 +195,7 @@ def _host_in(S: Cells, W: Cells, pe: int, p: int) -> None:
             if S[q + Q_COUNT] >= S[q + Q_DEPTH] + S[G_RAMP]:
                 continue
             push(S, q, word, now + S[G_RAMP])
+            look(S, p, q, now + S[G_RAMP])
             wake(S, pe, now + S[G_RAMP])
         else:
             r = router_of(S, pe, color)
@@ -215,15 +217,21 @@ def _host_in(S: Cells, W: Cells, pe: int, p: int) -> None:
 
 @inner_kernel
 def _leave_queues(S: Cells, W: Cells, pe: int, p: int) -> None:
-    """One word of all output queues goes on the ramp."""
-    now, count, last, sent = S[G_NOW], S[p + P_OUTS], S[p + P_LAST_OUT], False
-    for k in range(count):
-        number = (last + 1 + k) % count
+    """One word of all output queues goes on the ramp: of the next one behind the last that sent."""
+    now, first, sent = S[G_NOW], S[p + P_LAST_OUT] + 1, False
+    behind = S[p + P_BUSY_OUT] & (np.int64(-1) << first)
+    before = S[p + P_BUSY_OUT] & ~behind
+    while behind | before:
+        bits = behind if behind else before
+        number = lowest_bit(bits)
+        if behind:
+            behind &= behind - 1
+        else:
+            before &= before - 1
         q = S[A_OUT] + (S[p + P_OUT] + number) * S[G_QUEUE]
         time = head_time(S, q)
         if time > now or sent:
-            if time < NEVER:
-                wake_router(S, pe, max(now + 1, time))
+            wake_router(S, pe, max(now + 1, time))
             continue
         if not _leave(S, W, pe, p, q):
             if S[G_STATUS] != f.RUNNING:
@@ -233,9 +241,12 @@ def _leave_queues(S: Cells, W: Cells, pe: int, p: int) -> None:
         S[p + P_LAST_OUT] = number
         if S[q + Q_COUNT]:
             wake_router(S, pe, max(now + 1, head_time(S, q)))
+        else:
+            S[p + P_BUSY_OUT] &= ~(np.int64(1) << number)
         # The operation that waits for room (for up to four words at once), or the handler that waits for the end.
         full = S[q + Q_USER] and S[q + Q_COUNT] + 4 >= S[q + Q_DEPTH]
         if full or (S[p + P_FLUSH] and not S[q + Q_COUNT]):
+            look(S, p, q, now + 1)
             wake(S, pe, now + 1)
 
 
@@ -336,7 +347,7 @@ def _pass(S: Cells, W: Cells, pe: int, p: int, direction: int, color: int, busy:
     if tx & busy:
         wake_router(S, pe, now + 1)
         return 0
-    word = S[b + B_ITEMS + S[b + B_HEAD]]
+    word = S[b + B_ITEMS + 2 * S[b + B_HEAD]]
     if not _room_for(S, W, pe, p, r, color, tx, word):
         return 0
     _move(S, W, pe, p, r, b, direction, color, tx, word)
@@ -385,8 +396,7 @@ def _room_for(S: Cells, W: Cells, pe: int, p: int, r: int, color: int, tx: int, 
             if W[port + H_POSITION] >= W[port + H_COUNT] and not word & CONTROL_BIT:
                 return False
             continue
-        after = S[r + R_NEXT + out]
-        nb = S[after + R_BUFFERS + (out ^ 1)] if after >= 0 else np.int64(-1)
+        nb = S[r + R_NEXT + out]
         if nb < 0:
             near = S[S[A_NEAR] + pe * 4 + out]
             if near < 0:
@@ -436,9 +446,9 @@ def _move(S: Cells, W: Cells, pe: int, p: int, r: int, b: int, direction: int, c
             if not word & CONTROL_BIT:
                 _to_host(S, W, port, word)
             continue
-        near, after = S[S[A_NEAR] + pe * 4 + out], S[r + R_NEXT + out]
-        buffer_push(S, S[after + R_BUFFERS + (out ^ 1)], carried, now + S[G_HOP])
-        S[S[A_PES] + near * PE_SIZE + P_HEADS + (out ^ 1)] |= np.int64(1) << S[after + R_COLOR]
+        near = S[S[A_NEAR] + pe * 4 + out]
+        buffer_push(S, S[r + R_NEXT + out], carried, now + S[G_HOP])
+        S[S[A_PES] + near * PE_SIZE + P_HEADS + (out ^ 1)] |= np.int64(1) << _swapped(S, r, color, out)
         wake_router(S, near, now + S[G_HOP])
     S[r + R_WORDS] += 1
     S[G_LAST] = now
@@ -453,6 +463,9 @@ def _deliver(S: Cells, W: Cells, pe: int, p: int, color: int, word: int) -> None
         _to_host(S, W, _port(W, S[p + P_HOST_OUT], color, -1), word)
         return
     push(S, q, word, S[G_NOW] + S[G_RAMP])
+    if word & CONTROL_BIT:
+        S[p + P_SCAN] = 1
+    look(S, p, q, S[G_NOW] + S[G_RAMP])
     wake(S, pe, S[G_NOW] + S[G_RAMP])
 
 

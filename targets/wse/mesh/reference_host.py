@@ -9,14 +9,16 @@ from typing import Any
 
 from .fields import A_PES, L_TIME, P_ACTIVE, P_HOST_IN, P_HOST_OUT, P_LAUNCH, PE_SIZE
 from .jit import lean_kernel
+from .reference_pointers import pointer_to
 from .reference_queues import wake, wake_router
 
 Cells = Any
 
 
 @lean_kernel
-def awaken(S: Cells, W: Cells, pes: Cells, time: int) -> None:
+def awaken(cells: Cells, host: Cells, pes: Cells, time: int) -> None:
     """Look at the PEs in the cycle `time`, or when their launch is due."""
+    S, W = pointer_to(cells), pointer_to(host)
     for k in range(len(pes)):
         pe = pes[k]
         p = S[A_PES] + pe * PE_SIZE

@@ -32,6 +32,7 @@ from .fields import (
     G_FREE_OPS,
     G_LAST,
     G_LOG,
+    G_LOG_ROOM,
     G_MAX,
     G_MISSING,
     G_NOW,
@@ -39,6 +40,7 @@ from .fields import (
     G_QUEUE,
     G_START,
     G_STATUS,
+    G_TRACE_ROOM,
     G_UNTIL,
     G_WSE3,
     IN_MAP,
@@ -58,19 +60,24 @@ from .fields import (
     P_BLOCKED,
     P_CLASS,
     P_EMPTY,
+    P_ENDING,
     P_HIGH,
     P_IN,
     P_INS,
     P_LAST_ID,
     P_LAUNCH,
     P_LAUNCH_LAST,
+    P_LOOK,
     P_MAP,
     P_OPS,
     P_OUT,
     P_OUTS,
     P_REGISTERS,
     P_ROUTER_WAKE,
+    P_SCAN,
     P_STATE,
+    P_STREAM,
+    P_STREAMS,
     P_TASK,
     P_TASK_START,
     P_TIME,
@@ -85,6 +92,7 @@ from .fields import (
 from .jit import inner_kernel, lean_kernel
 from .reference_code import CALL_CELLS, TASK_END, enter, next_element, run_code
 from .reference_fabric import router_step
+from .reference_pointers import pointer_to
 from .reference_queues import (
     NEVER,
     NO_ENTRY,
@@ -111,6 +119,14 @@ UNTIL_COMMANDS, UNTIL_WORDS = 0, 1
 @lean_kernel
 def run(S: Cells, M: Cells, U: Cells, F: Cells, L: Cells, T: Cells, W: Cells) -> int:
     """Let time go on until the condition of G_UNTIL holds, nothing moves, or the fault or limit; the reason."""
+    S[G_LOG_ROOM], S[G_TRACE_ROOM] = len(L), len(T)
+    return _run(
+        pointer_to(S), pointer_to(M), pointer_to(U), pointer_to(F), pointer_to(L), pointer_to(T), pointer_to(W)
+    )  # fmt: skip
+
+
+@inner_kernel
+def _run(S: Cells, M: Cells, U: Cells, F: Cells, L: Cells, T: Cells, W: Cells) -> int:
     S[G_STATUS] = f.RUNNING
     while True:
         pe = first_of(S, S[A_ROUTER_WHEEL], P_ROUTER_WAKE)
@@ -118,7 +134,7 @@ def run(S: Cells, M: Cells, U: Cells, F: Cells, L: Cells, T: Cells, W: Cells) ->
             router_step(S, W, pe)
             pe = first_of(S, S[A_ROUTER_WHEEL], P_ROUTER_WAKE)
         while S[G_STATUS] == f.RUNNING:
-            if S[G_FREE_OPS] < SPARE_OPS or (S[G_LOG] + 1) * LOG_SIZE > len(L):
+            if S[G_FREE_OPS] < SPARE_OPS or (S[G_LOG] + 1) * LOG_SIZE > S[G_LOG_ROOM]:
                 return f.GROW
             pe = first_of(S, S[A_PE_WHEEL], P_WAKE)
             if pe < 0:
@@ -161,19 +177,24 @@ def pe_step(S: Cells, M: Cells, U: Cells, F: Cells, L: Cells, T: Cells, W: Cells
             return
         if S[p + P_STATE] != FREE or S[p + P_TIME] > now or not _take_task(S, W, pe, p):
             break
-    o = S[p + P_OPS]
-    while o >= 0:
-        step(S, M, U, F, o)
-        if S[G_STATUS] != f.RUNNING:
-            return
-        o = F[o + O_NEXT]
-    _sleep(S, F, W, pe, p)
+    for slot in range(S[p + P_STREAMS]):
+        if S[p + P_LOOK + slot] <= now:
+            look = step(S, M, U, F, S[p + P_STREAM + slot])
+            S[p + P_LOOK + slot] = look
+            if S[G_STATUS] != f.RUNNING:
+                return
+    time = S[p + P_ENDING]
+    for slot in range(S[p + P_STREAMS]):
+        time = min(time, S[p + P_LOOK + slot])
+    _sleep(S, F, W, pe, p, time)
 
 
 @inner_kernel
 def _end_operations(S: Cells, T: Cells, F: Cells, p: int) -> None:
     """Operations whose end has come are taken off the list."""
-    before, o = np.int64(-1), S[p + P_OPS]
+    if S[p + P_ENDING] > S[G_NOW]:
+        return
+    before, o, soonest = np.int64(-1), S[p + P_OPS], NEVER
     while o >= 0:
         following = F[o + O_NEXT]
         if F[o + O_ENDING] and F[o + O_TIME] <= S[G_NOW]:
@@ -183,30 +204,30 @@ def _end_operations(S: Cells, T: Cells, F: Cells, p: int) -> None:
                 S[p + P_OPS] = following
             finish(S, T, F, o)
         else:
+            if F[o + O_ENDING]:
+                soonest = min(soonest, F[o + O_TIME])
             before = o
         o = following
+    S[p + P_ENDING] = soonest
 
 
 @inner_kernel
-def _sleep(S: Cells, F: Cells, W: Cells, pe: int, p: int) -> None:
-    """Be woken when the PE can next do something, as far as it can be told now; others wake it for what they do."""
-    now, time = S[G_NOW], NEVER
-    state = S[p + P_STATE]
+def _sleep(S: Cells, F: Cells, W: Cells, pe: int, p: int, time: int) -> None:
+    """Be woken when the main thread, or at `time` an operation, can next do something as far as it can be told now;
+    others wake the PE for what they do."""
+    now, state = S[G_NOW], S[p + P_STATE]
     if state == BUSY or (state == FREE and S[p + P_TIME] > now):
-        time = max(S[p + P_TIME], now + 1)
+        time = min(time, max(S[p + P_TIME], now + 1))
     elif state == IN_MAP:
-        time = S[p + P_TIME] if S[p + P_TIME] > now else next_time(S, F, S[p + P_MAP])
+        time = min(time, S[p + P_TIME] if S[p + P_TIME] > now else next_time(S, F, S[p + P_MAP]))
     elif state == FREE:
-        for k in range(S[p + P_INS]):
-            at = head_time(S, S[A_IN] + (S[p + P_IN] + k) * S[G_QUEUE])
-            if at > now:
-                time = min(time, at)
+        if S[p + P_SCAN]:
+            for k in range(S[p + P_INS]):
+                at = head_time(S, S[A_IN] + (S[p + P_IN] + k) * S[G_QUEUE])
+                if at > now:
+                    time = min(time, at)
         if S[p + P_LAUNCH] >= 0:
             time = min(time, max(W[S[p + P_LAUNCH] + L_TIME], now + 1))
-    o = S[p + P_OPS]
-    while o >= 0:
-        time = min(time, next_time(S, F, o))
-        o = F[o + O_NEXT]
     if time < NEVER:
         wake(S, pe, max(time, now + 1))
 
@@ -314,6 +335,8 @@ def _start_handler(S: Cells, p: int) -> None:
 def _waiting_wavelets(S: Cells, pe: int, p: int) -> tuple[int, int, bool]:
     """Data and control tasks for which a wavelet heads a queue, by id; and whether a wavelet for nobody was dropped."""
     data, control, dropped = np.int64(0), np.int64(0), False
+    if not S[p + P_SCAN]:
+        return data, control, dropped
     tasks = S[A_TASKS] + S[_row(S, p) + K_TASKS]
     for k in range(S[p + P_INS]):
         q = S[A_IN] + (S[p + P_IN] + k) * S[G_QUEUE]

@@ -32,8 +32,10 @@ from .fields import (
     G_RAMP,
     G_SLOTS,
     G_STATUS,
+    P_BUSY_OUT,
     P_IN,
     P_INS,
+    P_LOOK,
     P_OUT,
     P_OUTS,
     P_ROUTER_WAKE,
@@ -46,6 +48,8 @@ from .fields import (
     Q_HEAD,
     Q_ITEMS,
     Q_POPPED,
+    Q_SLOT,
+    Q_USER,
     WHEEL,
 )  # fmt: skip
 from .jit import inner_kernel
@@ -145,23 +149,25 @@ def next_cycle(S: Cells) -> int:
 @inner_kernel
 def head_time(S: Cells, q: int) -> int:
     """When the first word of a queue came or will come; NEVER for an empty one."""
-    return S[q + Q_ITEMS + S[G_SLOTS] + S[q + Q_HEAD]] if S[q + Q_COUNT] else NEVER
+    return S[q + Q_ITEMS + 2 * S[q + Q_HEAD] + 1] if S[q + Q_COUNT] else NEVER
 
 
 @inner_kernel
 def head_word(S: Cells, q: int) -> int:
-    return S[q + Q_ITEMS + S[q + Q_HEAD]]
+    return S[q + Q_ITEMS + 2 * S[q + Q_HEAD]]
 
 
 @inner_kernel
 def word_at(S: Cells, q: int, k: int) -> int:
     """The k-th word of a queue."""
-    return S[q + Q_ITEMS + (S[q + Q_HEAD] + k) % S[G_SLOTS]]
+    k += S[q + Q_HEAD]
+    return S[q + Q_ITEMS + 2 * (k if k < S[G_SLOTS] else k - S[G_SLOTS])]
 
 
 @inner_kernel
 def time_at(S: Cells, q: int, k: int) -> int:
-    return S[q + Q_ITEMS + S[G_SLOTS] + (S[q + Q_HEAD] + k) % S[G_SLOTS]]
+    k += S[q + Q_HEAD]
+    return S[q + Q_ITEMS + 2 * (k if k < S[G_SLOTS] else k - S[G_SLOTS]) + 1]
 
 
 @inner_kernel
@@ -170,8 +176,8 @@ def push(S: Cells, q: int, word: int, time: int) -> None:
     k = S[q + Q_HEAD] + S[q + Q_COUNT]
     if k >= slots:
         k -= slots
-    S[q + Q_ITEMS + k] = word
-    S[q + Q_ITEMS + slots + k] = time
+    S[q + Q_ITEMS + 2 * k] = word
+    S[q + Q_ITEMS + 2 * k + 1] = time
     S[q + Q_COUNT] += 1
 
 
@@ -183,6 +189,14 @@ def pop(S: Cells, q: int) -> int:
     S[q + Q_COUNT] -= 1
     S[q + Q_POPPED] = S[G_NOW]
     return word
+
+
+@inner_kernel
+def look(S: Cells, p: int, q: int, time: int) -> None:
+    """Look in the cycle `time`, or before, at the operation that uses a queue."""
+    if S[q + Q_USER] and S[q + Q_SLOT] >= 0:
+        at = p + P_LOOK + S[q + Q_SLOT]
+        S[at] = min(S[at], time)
 
 
 @inner_kernel
@@ -203,6 +217,8 @@ def output_room(S: Cells, q: int) -> int:
 def send(S: Cells, pe: int, q: int, word: int, color: int) -> None:
     """Put a word into an output queue, for the next cycle."""
     push(S, q, word | color << COLOR_SHIFT, S[G_NOW] + 1)
+    p = S[A_PES] + pe * PE_SIZE
+    S[p + P_BUSY_OUT] |= np.int64(1) << ((q - S[A_OUT]) // S[G_QUEUE] - S[p + P_OUT])
     wake_router(S, pe, S[G_NOW] + 1)
 
 

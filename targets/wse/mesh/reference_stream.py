@@ -18,7 +18,6 @@ from .fields import (
     A_PES,
     CONTROL_BIT,
     D_AT,
-    D_DSR,
     D_FLAGS,
     D_KIND,
     D_STRIDE,
@@ -34,16 +33,12 @@ from .fields import (
     FF_PUSHED,
     FF_READER,
     FF_WRITER,
-    G_FREE_OP,
-    G_FREE_OPS,
     G_LAST,
     G_NOW,
-    G_RAMP,
     G_TRACE,
+    G_TRACE_ROOM,
     G_TRACED,
-    G_WSE3,
     INPUT,
-    MEMORY,
     O_ACTIVATE,
     O_ADVANCE,
     O_COUNT,
@@ -56,7 +51,6 @@ from .fields import (
     O_KIND,
     O_MAIN,
     O_N,
-    O_NEXT,
     O_ON_CONTROL,
     O_OPERANDS,
     O_OUTPUT,
@@ -64,6 +58,7 @@ from .fields import (
     O_PE,
     O_REASON,
     O_RESULT,
+    O_STREAMS,
     O_TIME,
     O_UNBLOCK,
     O_UNBLOCK_KIND,
@@ -74,22 +69,18 @@ from .fields import (
     P_BLOCKED,
     P_BLOCKED_UT,
     P_ELEMENTS,
-    P_OPS,
+    P_LOOK,
     P_STATE,
+    P_STREAMS,
     P_TIME,
-    P_UTS,
     P_WAIT_FIFO,
     P_WAIT_IN,
     P_WAIT_OUT,
     PE_SIZE,
     Q_COLOR,
     Q_COUNT,
-    Q_DEPTH,
     Q_POPPED,
-    Q_USER,
     QUEUE,
-    S_DSD,
-    S_SAVE,
     SCALAR,
     TRACE_OPERATION,
     TRACE_RECEIVED,
@@ -102,7 +93,6 @@ from .reference_memory import address_of, load, store
 from .reference_queues import (
     NEVER,
     NO_ENTRY,
-    fault,
     head_time,
     head_word,
     output_room,
@@ -111,6 +101,7 @@ from .reference_queues import (
     time_at,
     word_at,
 )  # fmt: skip
+from .reference_records import detach, end_at, free_record, look_at_user, release
 from .reference_values import size_of, wrap
 from .reference_vector import compute, per_word
 
@@ -118,114 +109,6 @@ Cells = Any
 BLOCK_MICROTHREAD = int(BlockKind.MICROTHREAD)
 # The command of a control wavelet that advances switches and reaches no PE.
 ADVANCE_WORD = (31 << 16) | (1 << 22) | (1 << 24)
-
-
-# ---- streams: claims ------------------------------------------------------------------------------------
-
-
-@inner_kernel
-def new_record(S: Cells, F: Cells) -> int:
-    """A free record of `ops`."""
-    o = S[G_FREE_OP]
-    S[G_FREE_OP] = F[o + O_NEXT]
-    S[G_FREE_OPS] -= 1
-    return o
-
-
-@inner_kernel
-def free_record(S: Cells, F: Cells, o: int) -> None:
-    F[o + O_NEXT] = S[G_FREE_OP]
-    S[G_FREE_OP] = o
-    S[G_FREE_OPS] += 1
-
-
-@inner_kernel
-def claim(S: Cells, F: Cells, o: int, microthread: int) -> None:
-    """Take the queues and the microthread of an operation; a fault where they are in use."""
-    pe, pc = F[o + O_PE], F[o + O_PC]
-    p = S[A_PES] + pe * PE_SIZE
-    thread = np.int64(-1)
-    for k in range(F[o + O_COUNT]):
-        at = o + O_OPERANDS + k * OPERAND_SIZE
-        what, place = F[at + D_TYPE], F[at + D_AT]
-        if what == INPUT or what == OUTPUT:
-            if S[place + Q_USER]:
-                fault(S, f.TWO_USERS, pe, pc, S[place], what, F[S[place + Q_USER] - 1 + O_PC])
-                return
-            S[place + Q_USER] = o + 1
-            room = S[place + Q_DEPTH] + (S[G_RAMP] if what == INPUT else 0)
-            if F[o + O_GROUP] > room * per_word(F[at + D_FLAGS], F[at + D_KIND]):
-                fault(S, f.TOO_WIDE, pe, pc, S[place], what, F[o + O_GROUP])
-                return
-            if thread < 0 or what == OUTPUT:
-                thread = S[place]
-        elif what == QUEUE:
-            user = FF_WRITER if k == F[o + O_OUTPUT] else FF_READER
-            if S[place + user]:
-                fault(
-                    S,
-                    f.TWO_USERS,
-                    pe,
-                    pc,
-                    (place - S[p + f.P_FIFOS]) // f.FIFO_SIZE,
-                    QUEUE,
-                    F[S[place + user] - 1 + O_PC],
-                )
-                return
-            S[place + user] = o + 1
-    if F[o + O_MAIN]:
-        return
-    if microthread >= 0:
-        thread = microthread
-    elif S[G_WSE3]:
-        return
-    if thread >= 0:
-        if (S[p + P_UTS] >> thread) & 1:
-            fault(S, f.MICROTHREAD_USED, pe, pc, thread, 0, 0)
-            return
-        S[p + P_UTS] |= np.int64(1) << thread
-        F[o + O_UT] = thread
-
-
-@inner_kernel
-def release(S: Cells, F: Cells, o: int) -> None:
-    """Give back what `claim` took, and let DSRs keep where the operation ended."""
-    p = S[A_PES] + F[o + O_PE] * PE_SIZE
-    if F[o + O_UT] >= 0:
-        S[p + P_UTS] &= ~(np.int64(1) << F[o + O_UT])
-    for k in range(F[o + O_COUNT]):
-        at = o + O_OPERANDS + k * OPERAND_SIZE
-        what, place = F[at + D_TYPE], F[at + D_AT]
-        if what == INPUT or what == OUTPUT:
-            S[place + Q_USER] = 0
-        elif what == QUEUE:
-            S[place + (FF_WRITER if k == F[o + O_OUTPUT] else FF_READER)] = 0
-    keep_ends(S, F, o)
-
-
-@inner_kernel
-def keep_ends(S: Cells, F: Cells, o: int) -> None:
-    for k in range(F[o + O_COUNT]):
-        at = o + O_OPERANDS + k * OPERAND_SIZE
-        dsr = F[at + D_DSR]
-        if dsr and F[at + D_TYPE] == MEMORY and S[dsr + S_SAVE]:
-            moved = (F[at + D_AT] + F[o + O_N] * F[at + D_STRIDE]) & 0xFFFF
-            S[dsr + S_DSD] = (S[dsr + S_DSD] & ~np.int64(0xFFFF)) | moved
-
-
-@inner_kernel
-def link(S: Cells, F: Cells, p: int, o: int) -> None:
-    """Behind the operations that were issued before."""
-    last = S[p + P_OPS]
-    if last < 0:
-        S[p + P_OPS] = o
-        return
-    while F[last + O_NEXT] >= 0:
-        last = F[last + O_NEXT]
-    F[last + O_NEXT] = o
-
-
-# ---- streams: one cycle -----------------------------------------------------------------------------------
 
 
 @inner_kernel
@@ -239,7 +122,11 @@ def words_for(F: Cells, at: int, elements: int) -> int:
 def obstacle(S: Cells, F: Cells, o: int, elements: int) -> int:
     """Why the next elements cannot be done in this cycle, or NO_REASON."""
     now, group = S[G_NOW], F[o + O_GROUP]
-    for k in range(F[o + O_COUNT]):
+    mask, k = F[o + O_STREAMS], np.int64(-1)
+    while mask >> (k + 1):
+        k += 1
+        if not (mask >> k) & 1:
+            continue
         at = o + O_OPERANDS + k * OPERAND_SIZE
         what, place = F[at + D_TYPE], F[at + D_AT]
         if what == INPUT:
@@ -374,7 +261,7 @@ def wavelet_index(S: Cells, F: Cells, o: int) -> int:
             # A word that was just taken still stands in its place of the ring.
             q = F[at + D_AT]
             before = (S[q + f.Q_HEAD] - 1 + S[f.G_SLOTS]) % S[f.G_SLOTS]
-            word = S[q + f.Q_ITEMS + before] if S[q + f.Q_POPPED] == S[G_NOW] else head_word(S, q)
+            word = S[q + f.Q_ITEMS + 2 * before] if S[q + f.Q_POPPED] == S[G_NOW] else head_word(S, q)
             return (word >> 16) & 0xFFFF
     return np.int64(0)
 
@@ -388,6 +275,7 @@ def pop_fifo(S: Cells, M: Cells, U: Cells, F: Cells, o: int, at: int) -> int:
     S[place + FF_HEAD] = (S[place + FF_HEAD] + 1) % S[row + FC_CAPACITY]
     S[place + FF_COUNT] -= 1
     S[place + FF_POPPED] = S[G_NOW]
+    look_at_user(S, F, S[place + FF_WRITER])
     if S[row + FC_POP] >= 0:
         S[S[A_PES] + F[o + O_PE] * PE_SIZE + P_ACTIVE] |= np.int64(1) << S[row + FC_POP]
     return value
@@ -409,6 +297,7 @@ def put_element(S: Cells, M: Cells, U: Cells, F: Cells, o: int, at: int, k: int,
         store(S, M, U, pe, pc, S[row + FC_ADDRESS] + where * size_of(S[row + FC_KIND]), kind, value)
         S[place + FF_COUNT] += 1
         S[place + FF_PUSHED] = S[G_NOW]
+        look_at_user(S, F, S[place + FF_READER])
         if S[row + FC_PUSH] >= 0:
             S[S[A_PES] + pe * PE_SIZE + P_ACTIVE] |= np.int64(1) << S[row + FC_PUSH]
     else:
@@ -419,27 +308,24 @@ def put_element(S: Cells, M: Cells, U: Cells, F: Cells, o: int, at: int, k: int,
 
 
 @inner_kernel
-def step(S: Cells, M: Cells, U: Cells, F: Cells, o: int) -> None:
-    """One cycle of an operation with a fabric or FIFO operand."""
+def step(S: Cells, M: Cells, U: Cells, F: Cells, o: int) -> int:
+    """One cycle of an operation with a fabric or FIFO operand; when it is to be looked at next, as far as known."""
     now, n = S[G_NOW], F[o + O_N]
+    if F[o + O_ENDING]:
+        return NEVER
+    if F[o + O_TIME] > now:
+        return F[o + O_TIME]
     p = S[A_PES] + F[o + O_PE] * PE_SIZE
-    if F[o + O_ENDING] or F[o + O_TIME] > now:
-        return
     if F[o + O_UT] >= 0 and (S[p + P_BLOCKED_UT] >> F[o + O_UT]) & 1:
-        return
+        return NEVER
     elements = min(F[o + O_GROUP], n - F[o + O_K])
     if elements <= 0:
         _advance_word(S, F, o)
-        return
+        return next_time(S, F, o)
     reason = obstacle(S, F, o, elements)
     if reason:
-        F[o + O_REASON] = reason
-        if reason == f.NO_INPUT and take_control(S, F, o):
-            F[o + O_ENDING], F[o + O_TIME], S[G_LAST] = 1, now + 1, now
-        if reason >= f.FIFO_EMPTY and F[o + O_MAIN]:
-            # A synchronous operation on an empty or full FIFO ends where it is.
-            F[o + O_RESULT], F[o + O_ENDING] = 0, 1
-        return
+        _held_up(S, F, o, reason)
+        return next_time(S, F, o)
     if F[o + O_TIME] < now:
         column = P_WAIT_IN if F[o + O_REASON] == f.NO_INPUT else P_WAIT_OUT
         if F[o + O_REASON] >= f.FIFO_EMPTY:
@@ -448,7 +334,22 @@ def step(S: Cells, M: Cells, U: Cells, F: Cells, o: int) -> None:
     do_elements(S, M, U, F, o, elements)
     F[o + O_TIME] = now + 1
     if F[o + O_K] >= n and not F[o + O_ADVANCE]:
-        F[o + O_ENDING] = 1
+        end_at(S, F, o, now + 1)
+        return NEVER
+    return now + 1
+
+
+@inner_kernel
+def _held_up(S: Cells, F: Cells, o: int, reason: int) -> None:
+    """Elements cannot be done in this cycle; a control wavelet, or a FIFO, may end the operation instead."""
+    F[o + O_REASON] = reason
+    if reason == f.NO_INPUT and take_control(S, F, o):
+        S[G_LAST] = S[G_NOW]
+        end_at(S, F, o, S[G_NOW] + 1)
+    elif reason >= f.FIFO_EMPTY and F[o + O_MAIN]:
+        # A synchronous operation on an empty or full FIFO ends where it is.
+        F[o + O_RESULT] = 0
+        end_at(S, F, o, F[o + O_TIME])
 
 
 @inner_kernel
@@ -461,16 +362,15 @@ def _advance_word(S: Cells, F: Cells, o: int) -> None:
             F[o + O_REASON] = f.NO_ROOM
             return
         send(S, F[o + O_PE], F[at + D_AT], ADVANCE_WORD | CONTROL_BIT, F[at + D_STRIDE])
-    F[o + O_ENDING], F[o + O_TIME] = 1, now + 1
+    end_at(S, F, o, now + 1)
 
 
 @inner_kernel
 def next_time(S: Cells, F: Cells, o: int) -> int:
     """When an operation is to be looked at next, as far as it can be told now."""
-    now = S[G_NOW]
-    if F[o + O_ENDING] or F[o + O_TIME] > now:
-        return max(F[o + O_TIME], now + 1)
-    time = NEVER
+    now, time = S[G_NOW], NEVER
+    if F[o + O_ENDING]:
+        return time
     for k in range(F[o + O_COUNT]):
         at = o + O_OPERANDS + k * OPERAND_SIZE
         if F[at + D_TYPE] == INPUT:
@@ -481,9 +381,7 @@ def next_time(S: Cells, F: Cells, o: int) -> int:
                 if time_at(S, q, j) > now:
                     time = min(time, time_at(S, q, j))
                     break
-        elif (F[at + D_TYPE] == OUTPUT and S[F[at + D_AT] + f.Q_POPPED] == now) or (
-            F[at + D_TYPE] == QUEUE and (S[F[at + D_AT] + FF_POPPED] == now or S[F[at + D_AT] + FF_PUSHED] == now)
-        ):
+        elif F[at + D_TYPE] == OUTPUT and S[F[at + D_AT] + Q_POPPED] == now:
             time = now + 1
     return time
 
@@ -492,6 +390,7 @@ def next_time(S: Cells, F: Cells, o: int) -> int:
 def finish(S: Cells, T: Cells, F: Cells, o: int) -> None:
     """The end of an operation that is taken off the PE's list: what follows it takes effect."""
     p = S[A_PES] + F[o + O_PE] * PE_SIZE
+    detach(S, F, p, o)
     release(S, F, o)
     if F[o + O_ACTIVATE] >= 0:
         S[p + P_ACTIVE] |= np.int64(1) << F[o + O_ACTIVATE]
@@ -504,7 +403,7 @@ def finish(S: Cells, T: Cells, F: Cells, o: int) -> None:
     S[G_LAST] = max(S[G_LAST], F[o + O_TIME])
     if S[G_TRACE]:
         _trace_operation(S, T, F, o)
-    free_record(S, F, o)
+    free_record(S, F, p, o)
 
 
 @inner_kernel
@@ -525,6 +424,8 @@ def unblock(S: Cells, p: int, kind: int, number: int) -> None:
     """A data task has the number of its color (WSE-2) or input queue (WSE-3), so that both are one bit."""
     if kind == BLOCK_MICROTHREAD:
         S[p + P_BLOCKED_UT] &= ~(np.int64(1) << number)
+        for slot in range(S[p + P_STREAMS]):
+            S[p + P_LOOK + slot] = min(S[p + P_LOOK + slot], S[G_NOW])
     else:
         S[p + P_BLOCKED] &= ~(np.int64(1) << number)
 
@@ -535,7 +436,7 @@ def trace(S: Cells, T: Cells, kind: int, pe: int, start: int, end: int, what: in
         return
     at = S[G_TRACED] * TRACE_SIZE
     S[G_TRACED] += 1
-    if at + TRACE_SIZE > len(T):
-        S[G_TRACED] = len(T) // TRACE_SIZE + 1
+    if at + TRACE_SIZE > S[G_TRACE_ROOM]:
+        S[G_TRACED] = S[G_TRACE_ROOM] // TRACE_SIZE + 1
         return
     T[at], T[at + 1], T[at + 2], T[at + 3], T[at + 4] = kind, pe, start, end, what

@@ -50,7 +50,9 @@ from .fields import (
     O_REASON,
     O_RESULT,
     O_ROW,
+    O_SLOT,
     O_SOURCE,
+    O_STREAMS,
     O_UNBLOCK,
     O_UNBLOCK_KIND,
     O_UT,
@@ -217,10 +219,13 @@ def _choose_length(S: Cells, F: Cells, o: int) -> None:
     `@map` the least of all. Without any extent it is one element, and with FIFOs alone as many as they hold or take."""
     count = F[o + O_COUNT]
     n, fifo, group = np.int64(-1), False, np.int64(1)
+    F[o + O_STREAMS], F[o + O_SLOT] = 0, -1
     for j in range(count):
         k = j if F[o + O_OP] == V_MAP else (j + 1) % count
         at = o + O_OPERANDS + k * OPERAND_SIZE
         what, extent = F[at + D_TYPE], F[at + D_EXTENT]
+        if what >= INPUT:
+            F[o + O_STREAMS] |= np.int64(1) << k
         if what == QUEUE:
             fifo = True
             continue

@@ -46,7 +46,7 @@ class Builder:
 
     def _place(self, header: int, cells: int) -> int:
         """Reserve a table; its place goes into the header."""
-        self.at[header] = self.size
+        self.at[header] = self.size = _lines(self.size)
         self.size += cells
         return self.at[header]
 
@@ -54,14 +54,14 @@ class Builder:
         state, image = self.state, self.image
         depths = (*self.fabric.input_depth_words.values(), *self.fabric.output_depth_words.values())
         self.slots = max(depths) + self.cost.ramp
-        self.queue_size = f.Q_ITEMS + 2 * self.slots
-        self.buffer_size = f.B_ITEMS + 2 * (self.fabric.router_depth_words + self.cost.ramp)
+        self.queue_size = _lines(f.Q_ITEMS + 2 * self.slots)
+        self.buffer_size = _lines(f.B_ITEMS + 2 * (self.fabric.router_depth_words + self.cost.ramp))
         self.queues = [self._queues_of(row) for row in image.classes]
         state.in_count = sum(len(i) * r.count for (i, _), r in zip(self.queues, image.classes, strict=True))
         state.out_count = sum(len(o) * r.count for (_, o), r in zip(self.queues, image.classes, strict=True))
         self._routers()
         self._lay_out()
-        cells = state.cells = np.zeros(self.size, np.int64)
+        cells = state.cells = aligned(self.size)
         for header, place in self.at.items():
             cells[header] = place
         self._header(traced > 0)
@@ -322,7 +322,7 @@ class Builder:
             near[:, direction] = edged[state.y + 1 + dy, state.x + 1 + dx]
 
     def _connect_routers(self, routers: Cells) -> None:
-        """The row of the neighbour in each direction, of the color under which words get there."""
+        """The buffer of the neighbour in each direction, of the color under which words get there."""
         state = self.state
         slots = np.full(f.COLORS, len(self.router_of), np.int64)
         slots[self.colors] = np.arange(len(self.colors))
@@ -334,7 +334,7 @@ class Builder:
             neighbour = near[self.router_pe, direction]
             rows = rows_of[slots[onward], neighbour]
             there = (neighbour >= 0) & (rows >= 0)
-            routers[:, f.R_NEXT + direction] = np.where(there, self.at[f.A_ROUTERS] + rows * f.ROUTER_SIZE, -1)
+            routers[:, f.R_NEXT + direction] = np.where(there, routers[rows, f.R_BUFFERS + (direction ^ 1)], -1)
 
     def _fill_pes(self) -> None:
         state, table = self.state, self.state.pe_table
@@ -342,16 +342,17 @@ class Builder:
         table[:, f.P_X], table[:, f.P_Y] = state.x, state.y
         for column in (
             f.P_OPS, f.P_MAP, f.P_WAKE, f.P_WAKE_NEXT, f.P_WAKE_PREV, f.P_ROUTER_WAKE, f.P_ROUTER_NEXT, f.P_ROUTER_PREV,
-            f.P_LAST_OUT, f.P_LAST_PASSED, f.P_LAUNCH, f.P_LAUNCH_LAST, f.P_HOST_IN, f.P_HOST_OUT,
+            f.P_LAST_OUT, f.P_LAST_PASSED, f.P_LAUNCH, f.P_LAUNCH_LAST, f.P_HOST_IN, f.P_HOST_OUT, f.P_FREE_OP,
         ):  # fmt: skip
             table[:, column] = -1
-        table[:, f.P_RANDOM] = RANDOM_SEED
+        table[:, f.P_RANDOM], table[:, f.P_ENDING] = RANDOM_SEED, 1 << 62
         table[:, f.P_LAST_ID] = f.TASK_IDS - 1
         registers, ins, outs, fifos = self.registers, 0, 0, self.fifos
         for k, row in enumerate(self.image.classes):
             part, lanes = table[row.first : row.first + row.count], np.arange(row.count)
             part[:, f.P_MEMORY] = state.bases[k] + lanes * state.strides[k]
             part[:, f.P_BYTES] = row.memory_bytes
+            part[:, f.P_SCAN] = any(task.kind != "local" for task in row.tasks)
             size = self.register_counts[k]
             part[:, f.P_REGISTERS] = registers + lanes * size
             part[:, f.P_REGISTERS_END] = part[:, f.P_REGISTERS] + size
@@ -408,10 +409,22 @@ class Builder:
         grow_operations(state, min(256 + 2 * state.pes, _FIRST_OPERATIONS))
 
 
+def _lines(cells: int) -> int:
+    """The number of cells, up to whole lines of the cache."""
+    return -(-cells // f.LINE) * f.LINE
+
+
+def aligned(count: int) -> Cells:
+    """`count` zeros that begin with a line of the cache."""
+    made = np.zeros(count + f.LINE, np.int64)
+    first = -(made.ctypes.data // made.itemsize) % f.LINE
+    return made[first : first + count]
+
+
 def grow_operations(state: State, count: int) -> None:
     """Room for `count` operations in flight; the first record is for those that are over at once."""
     before = len(state.ops) // f.OP_SIZE
-    grown = np.zeros(count * f.OP_SIZE, np.int64)
+    grown = aligned(count * f.OP_SIZE)
     grown[: len(state.ops)] = state.ops
     first = max(before, 1)
     rows = grown.reshape(-1, f.OP_SIZE)
