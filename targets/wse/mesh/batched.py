@@ -16,8 +16,9 @@ from ..chip import QUEUES, Wafer
 from ..csl.routes import Routes
 from . import fields as f
 from .batched_group import NEVER, ClassState
+from .batched_routes import RouteMap, static_refusal
 from .batched_run import run_all
-from .batched_streams import NotAlone, RouteMap, TooEarly, static_refusal
+from .batched_streams import NotAlone, TooEarly
 from .batched_tasks import orders
 from .batched_work import Times, Work
 from .ir import BlockKind, ClassRow, Image, MachineOp, Op
@@ -205,8 +206,9 @@ def _commit(state: State, work: Work, until: Until, ends: tuple[int, int]) -> Re
         _keep_dsrs(state, home)
     state.cells[f.G_NOW], state.cells[f.G_LAST] = done if met else last, last
     state.cells[f.G_OPEN] = sum(int(home.open.sum()) for home in work.classes)
-    for link, words in work.traffic.items():
-        state.pe_table[:, f.P_LINKS + link] += words
+    for link, words in enumerate(work.routes.link_words):
+        if words.any():
+            state.pe_table[:, f.P_LINKS + link] += words
     _count_colors(state, work)
     return Reason.MET if met else Reason.QUIET
 
@@ -232,7 +234,7 @@ def _count_colors(state: State, work: Work) -> None:
     routers = state.routers
     colors = sorted(state.program.routes.grid)
     of = state.table(f.A_ROUTER_OF, len(colors), state.pes)
-    for color, words in work.color_words.items():
+    for color, words in work.routes.color_words.items():
         rows = of[colors.index(color)]
         there = rows >= 0
         routers[rows[there], f.R_WORDS] += words[there]

@@ -14,7 +14,6 @@ from .batched_group import Group, Value, row, simplest, spread
 from .batched_operations import vector
 from .batched_streams import NotAlone
 from .batched_tasks import activate, block, changed
-from .batched_vector import queued_load
 from .batched_work import Work, past
 from .costs import kind_bytes
 from .ir import BlockKind, Kind, MachineOp, Op
@@ -57,9 +56,6 @@ def _convert(w: Work, g: Group, op: int, kind: int, d: int, a: int, b: int, c: i
 
 def _load(w: Work, g: Group, op: int, kind: int, d: int, a: int, b: int, c: int, cost: int) -> bool:
     address = g.get(a) + c
-    if kind == Kind.F32 and type(address) is int and queued_load(g, w.written, d, address):
-        _spend(g, cost)
-        return True
     g.put(d, bg.loaded(g, w.memory, w.written, address, kind, kind_bytes(Kind(kind))))
     _spend(g, cost)
     return True
@@ -79,8 +75,10 @@ def _check(w: Work, g: Group, op: int, kind: int, d: int, a: int, b: int, c: int
 
 
 def _jump(w: Work, g: Group, op: int, kind: int, d: int, a: int, b: int, c: int, cost: int) -> bool:
-    g.pc = a
     _spend(g, cost)
+    if a < g.pc and int(row(g.start).max()) + g.offset > w.max_cycles:
+        raise NotAlone("the budget of cycles is used up")
+    g.pc = a
     return True
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from .batched_kernels import lanes_arithmetic, lanes_convert, lanes_function, lanes_load, lanes_store, lanes_wrap
 from .batched_queue import Queue, Slot
 from .batched_streams import Ints, NotAlone
+from .batched_uniform import UNTESTED, UNWRITTEN, WRITTEN
 from .ir import ClassRow, Op
 from .reference_values import arithmetic, convert, function, wrap
 
@@ -79,8 +80,29 @@ class ClassState:
     # Tasks started, by lane and by row and lane: how far PEs are.
     progress: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     runs: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
-    # Ranges of memory that every PE has written, and those found not to be since the last task began.
-    known: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
+    # Of each variable: its first byte, that behind its last, and whether all PEs have written it (batched_uniform).
+    variables: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.variables = np.array(
+            [(s.address, s.address + s.bytes, UNTESTED) for s in self.row.symbols], np.int64
+        ).reshape(-1, 3)
+
+    def all_written(self, low: int, high: int, written: NDArray[np.uint8]) -> bool:
+        """Whether the bytes low .. high - 1 lie in a variable that all PEs have written."""
+        for k, (first, end, _) in enumerate(self.variables.tolist()):
+            if first <= low and high <= end:
+                if self.variables[k, 2] == UNTESTED:
+                    self.written(k, written)
+                return bool(self.variables[k, 2] == WRITTEN)
+        return False
+
+    def written(self, variable: int, written: NDArray[np.uint8]) -> None:
+        """Find out whether all PEs have written a variable; what they have not, they may at the next task."""
+        low, high, _ = self.variables[variable]
+        step = int(self.at[1] - self.at[0]) if len(self.at) > 1 else self.row.memory_bytes
+        block = written[self.at[0] : self.at[0] + len(self.at) * step].reshape(len(self.at), -1)
+        self.variables[variable, 2] = WRITTEN if block[:, low:high].all() else UNWRITTEN
 
 
 @dataclass(slots=True, eq=False)
@@ -88,7 +110,7 @@ class Group:
     """PEs (lanes of a class, ascending) in one task, at one instruction, with their registers and clocks.
 
     The clock is `start` + `offset`; `vector` is the offset at which the vector unit is free, where it is known to be
-    the same for all. `elements` are not yet counted, `queue` holds work that is not yet done (batched_queue.py).
+    the same for all. `elements` are not yet counted; `queue` holds work of the group that runs (batched_queue.py).
     """
 
     home: ClassState
@@ -137,7 +159,7 @@ class Group:
 
     def flush(self) -> None:
         """Do what is queued: registers hold numbers from now on."""
-        if self.queue.rows:
+        if self.queue.waits:
             self.queue.run(self.at, self.registers)
 
     def part(self, chosen: Ints) -> Group:
@@ -147,7 +169,7 @@ class Group:
         self.settle()
         registers = {k: pick(v, chosen) for k, v in self.registers.items()}
         return Group(
-            self.home, self.lanes[chosen], False, registers, self.pc, pick(self.clock, chosen), self.queue.another(),
+            self.home, self.lanes[chosen], False, registers, self.pc, pick(self.clock, chosen), self.queue,
             self.base, list(self.frames), self.function, progress=self.progress,
         )  # fmt: skip
 

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from .ir import Kind, VectorOp
-from .jit import kernel
+from .jit import inner_kernel, kernel, lean_kernel
 from .reference_values import arithmetic, convert, element, function, size_of, wrap
 
 Array = Any
 F32 = int(Kind.F32)
+# PEs that take a row of the queue together: it is read once for all, and their memory fits into the fastest cache.
+LANES = 8
 I8, U8, BOOL, I16, I32 = (int(k) for k in (Kind.I8, Kind.U8, Kind.BOOL, Kind.I16, Kind.I32))
 MAC, ADD, SUB, MUL, MOV = (int(o) for o in (VectorOp.MAC, VectorOp.ADD, VectorOp.SUB, VectorOp.MUL, VectorOp.MOV))
 
@@ -131,6 +133,34 @@ def lanes_gather_words(
                 return False
             out[k, j] = words[place >> 2]
             place += step
+    return True
+
+
+@lean_kernel
+def lanes_move_words(
+    words: Array, written: Array, at: Array, bytes: int, base: Array, stride: Array, values: Array, rows: Array,
+    starts: Array, count: int, marks: bool, first: int, last: int,
+) -> bool:  # fmt: skip
+    """Of the PEs first .. last - 1: values[rows[pe], starts[pe] ...] to memory, `count` aligned words; `marks` them as
+    written. False for what lies outside."""
+    for k in range(first, last):
+        where, step = base[k % len(base)], stride[k % len(stride)]
+        end = where + (count - 1) * step
+        if min(where, end) < 0 or max(where, end) + 4 > bytes:
+            return False
+        to, row, start = (at[k] + where) >> 2, rows[k], starts[k]
+        if step == 4:
+            t, s = np.uint64(to), np.uint64(start)
+            for u in range(np.uint64(count)):
+                words[t + u] = values[row, s + u]
+        else:
+            for j in range(count):
+                words[to + j * (step >> 2)] = values[row, start + j]
+        if marks:
+            for j in range(count):
+                place = at[k] + where + j * step
+                for i in range(4):
+                    written[place + i] = 1
     return True
 
 
@@ -282,55 +312,69 @@ def lanes_f32(
                 words[d + j * sd] = p * q
 
 
-@kernel
-def lanes_queue(words: Array, at: Array, rows: Array, slots: Array, live: Array, out: Array) -> None:
-    """Rows of batched_queue.Queue for each PE, one PE after the other: `at` in words, `slots` scratch, the slots `live`
-    to out[live, pe]."""
-    for k in range(len(at)):
-        start = at[k]
+@lean_kernel
+def lanes_queue(
+    words: Array, at: Array, rows: Array, slots: Array, live: Array, out: Array, first: int, last: int
+) -> None:
+    """Rows of batched_queue.Queue for the PEs first .. last - 1, LANES of them after another: `at` in words, scratch
+    slots[slot, LANES], the slots `live` to out[live, pe]."""
+    for block in range(first, last, LANES):
+        end = min(block + LANES, last)
         for i in range(rows.shape[0]):
-            op, count = rows[i, 0], rows[i, 1]
-            d, sd = start + rows[i, 2], rows[i, 3]
+            op, count, d = np.int64(rows[i, 0]), np.int64(rows[i, 1]), np.int64(rows[i, 2])
             if op < 0:
-                slots[count] = words[d]
-                continue
-            a, sa = start + rows[i, 5], rows[i, 6]
-            if op == MOV:
-                if rows[i, 4] == 0:
-                    for j in range(count):
-                        words[d + j * sd] = words[a + j * sa]
-                else:
-                    x = slots[rows[i, 5]]
-                    for j in range(count):
-                        words[d + j * sd] = x
-                continue
-            b, sb = start + rows[i, 8], rows[i, 9]
-            if op == MAC:
-                if rows[i, 7] == 0 and rows[i, 10] == 1:
-                    z = slots[rows[i, 11]]
-                    if d == a and sd == 1 and sa == 1 and sb == 1:
-                        # Indices without a sign, so that the loop is made for several elements at once.
-                        to, by = np.uint64(d), np.uint64(b)
-                        for u in range(np.uint64(count)):
-                            words[to + u] += np.float32(words[by + u] * z)
-                    else:
-                        for j in range(count):
-                            words[d + j * sd] = words[a + j * sa] + np.float32(words[b + j * sb] * z)
-                    continue
-                c, sc = start + rows[i, 11], rows[i, 12]
-                for j in range(count):
-                    p = words[b + j * sb] if rows[i, 7] == 0 else slots[rows[i, 8]]
-                    q = words[c + j * sc] if rows[i, 10] == 0 else slots[rows[i, 11]]
-                    words[d + j * sd] = words[a + j * sa] + np.float32(p * q)
-                continue
-            for j in range(count):
-                p = words[a + j * sa] if rows[i, 4] == 0 else slots[rows[i, 5]]
-                q = words[b + j * sb] if rows[i, 7] == 0 else slots[rows[i, 8]]
-                if op == ADD:
-                    words[d + j * sd] = p + q
-                elif op == SUB:
-                    words[d + j * sd] = p - q
-                else:
-                    words[d + j * sd] = p * q
+                for k in range(block, end):
+                    slots[count, k - block] = words[at[k] + d]
+            elif op == MAC and rows[i, 7] == 0 and rows[i, 10] == 1 and d == rows[i, 5] and _dense(rows, i):
+                b, z = np.int64(rows[i, 8]), np.int64(rows[i, 11])
+                for k in range(block, end):
+                    _add_multiples(words, at[k] + d, at[k] + b, count, slots[z, k - block])
+            else:
+                for k in range(block, end):
+                    _queue_row(words, at[k], rows, i, slots, k - block)
         for j in range(len(live)):
-            out[j, k] = slots[live[j]]
+            for k in range(block, end):
+                out[j, k] = slots[live[j], k - block]
+
+
+@inner_kernel
+def _dense(rows: Array, i: int) -> bool:
+    """Whether the strides of a row with three operands in memory are one word."""
+    return rows[i, 3] == 1 and rows[i, 6] == 1 and rows[i, 9] == 1
+
+
+@inner_kernel
+def _add_multiples(words: Array, d: int, b: int, count: int, z: float) -> None:
+    """words[d ...] += words[b ...] * z. Indices have no sign, so that several elements are done at once."""
+    to, by = np.uint64(d), np.uint64(b)
+    for u in range(np.uint64(count)):
+        words[to + u] += np.float32(words[by + u] * z)
+
+
+@inner_kernel
+def _queue_row(words: Array, start: int, rows: Array, i: int, slots: Array, k: int) -> None:
+    """Any row for the PE whose memory begins at `start` and whose slots are column k."""
+    op, count = rows[i, 0], rows[i, 1]
+    d, sd = start + rows[i, 2], np.int64(rows[i, 3])
+    a, sa = start + rows[i, 5], np.int64(rows[i, 6])
+    if op == MOV:
+        for j in range(count):
+            words[d + j * sd] = words[a + j * sa] if rows[i, 4] == 0 else slots[rows[i, 5], k]
+        return
+    b, sb = start + rows[i, 8], np.int64(rows[i, 9])
+    if op == MAC:
+        c, sc = start + rows[i, 11], np.int64(rows[i, 12])
+        for j in range(count):
+            p = words[b + j * sb] if rows[i, 7] == 0 else slots[rows[i, 8], k]
+            q = words[c + j * sc] if rows[i, 10] == 0 else slots[rows[i, 11], k]
+            words[d + j * sd] = words[a + j * sa] + np.float32(p * q)
+        return
+    for j in range(count):
+        p = words[a + j * sa] if rows[i, 4] == 0 else slots[rows[i, 5], k]
+        q = words[b + j * sb] if rows[i, 7] == 0 else slots[rows[i, 8], k]
+        if op == ADD:
+            words[d + j * sd] = p + q
+        elif op == SUB:
+            words[d + j * sd] = p - q
+        else:
+            words[d + j * sd] = p * q

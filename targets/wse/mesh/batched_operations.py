@@ -12,33 +12,28 @@ import numpy as np
 
 from . import batched_group as bg
 from .batched_group import NEVER, Claim, ClassState, Group, later, pick, simplest, spread
-from .batched_streams import LINKS, Inbox, Ints, NotAlone, popped
+from .batched_routes import FROM_PE, LINKS
+from .batched_streams import Inbox, Ints, NotAlone, Taken, popped
 from .batched_tasks import activate, block
 from .batched_vector import (
     Operand,
     Operation,
-    Words,
     cycles_of,
     into_memory,
     issue,
+    move_words,
     over_memory,
-    queued_operation,
     span_of,
     values_of,
 )  # fmt: skip
 from .batched_work import Work, past
 from .ir import V, VectorOp
 
-_FROM_PE = 5
-
 
 def vector(w: Work, g: Group, op: int, kind: int, d: int, a: int, b: int, c: int, cost: int) -> bool:
     """VECTOR: an operation issued, or a DSR loaded."""
     if w.image.vectors[a, V.OP] == VectorOp.LOAD_DSR:
         _load_dsr(w, g, a, cost)
-        return True
-    if queued_operation(w.plans, g, w.image.vectors, a, cost, w.written):
-        g.put(d, 1)
         return True
     g.settle()
     o = issue(g, w.image.vectors, a, cost)
@@ -179,7 +174,7 @@ def _do_stream(w: Work, o: Operation, chosen: Ints) -> None:
     if not n:
         _end_stream(w, o, chosen, ready)
         return
-    words: list[Words] = []
+    words: list[Taken] = []
     first, times = ready, None
     looks: list[tuple[Inbox, int, Ints, Ints | None]] = []
     for operand in o.inputs:
@@ -203,11 +198,12 @@ def _do_stream(w: Work, o: Operation, chosen: Ints) -> None:
             came = arrivals if arrivals is not None else arrived[:, None] + steps
             late = (done - came).max(axis=1)
         box.take(lanes, index, n, late, last, arrived)
-    values = values_of(o, chosen, words, w.all)
-    if o.output is not None:
-        _send(w, home, lanes, o.output, values, first, times)
+    if o.moves_words:
+        move_words(o, chosen, words[0], w.all)
+    elif o.output is None:
+        into_memory(o, chosen, values_of(o, chosen, words, w.all), w.all)
     else:
-        into_memory(o, chosen, values, w.all)
+        _send(w, home, lanes, o.output, values_of(o, chosen, words, w.all), first, times)
     _end_stream(w, o, chosen, last + 1)
 
 
@@ -265,11 +261,11 @@ def _send(
     span = times[:, -1] - first if times is not None else np.full(len(lanes), n - 1)
     left = first + 1
     place = w.routes.place_of(pes)
-    w.proof.use(place * LINKS + _FROM_PE, left, left + span)
+    w.proof.use(place * LINKS + FROM_PE, left, left + span)
     paths = w.routes.paths(output.color, pes)
     on_link = left[paths.link_row] + t.ramp + paths.link_hops * t.hop
     w.proof.use(paths.link, on_link, on_link + span[paths.link_row])
-    w.count_words(output.color, paths, n)
+    w.routes.count_words(output.color, paths, n)
     delay = 1 + 2 * t.ramp + paths.hops * t.hop
     classes = np.searchsorted(w.starts, paths.pe, side="right") - 1
     kept = np.ascontiguousarray(values)

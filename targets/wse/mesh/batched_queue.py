@@ -1,7 +1,8 @@
 """Work of a group that is put off: loads and vector operations in f32 whose addresses all its PEs share.
 
-The main thread of an unrolled product issues thousands of them one after the other. Queued and then done PE by PE, they
-use memory that is still in the cache. What they cost is known when they are issued. Must not know time, nor groups.
+The main thread of an unrolled product issues thousands of them one after the other. Queued (by `batched_uniform`) and
+then done PE by PE, they use memory that is still in the cache. What they cost is known when they are issued. Only the
+group at work has any. Must not know time, nor groups.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .batched_kernels import lanes_queue
-from .ir import VectorOp
-
-# Rows: the VectorOp or LOAD | elements, or of a load the slot | destination: word and stride | three sources: what,
-# then word and stride of memory (0) or the slot (1).
-ROW = 13
-LOAD, MEMORY, SLOT = -1, 0, 1
-MOST_ROWS = 1 << 15
-OPERATIONS = {int(o) for o in (VectorOp.MAC, VectorOp.ADD, VectorOp.SUB, VectorOp.MUL, VectorOp.MOV)}
+from .batched_kernels import LANES, lanes_queue
+from .batched_threads import over_lanes
+from .batched_uniform import (
+    MOST_CONSTANTS,
+    MOST_ROWS,
+    Q_CONSTANTS,
+    Q_ROWS,
+    Q_SIZE,
+    Q_SLOTS,
+    ROW,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,41 +33,44 @@ class Slot:
     index: int
 
 
+def _rows() -> NDArray[np.int32]:
+    return np.empty((MOST_ROWS, ROW), np.int32)
+
+
+def _constants() -> NDArray[np.int64]:
+    return np.empty((MOST_CONSTANTS, 2), np.int64)
+
+
 @dataclass(slots=True, eq=False)
 class Queue:
-    """Rows in their order; `words` is the memory of all PEs as f32, `constants` the slots that hold a number."""
+    """`rows` in their order; `words` is the memory of all PEs as f32, `constants` the bits and slots of numbers, and
+    `counts` says how many of each there are."""
 
     words: NDArray[np.float32]
-    rows: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
-    slots: int = 0
-    constants: dict[int, int] = field(default_factory=dict[int, int])
+    rows: NDArray[np.int32] = field(default_factory=_rows)
+    constants: NDArray[np.int64] = field(default_factory=_constants)
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(Q_SIZE, np.int64))
 
-    def another(self) -> Queue:
-        """An empty queue over the same memory."""
-        return Queue(self.words)
-
-    def load(self, word: int) -> Slot:
-        """A load of the word at `word` of each PE."""
-        self.rows.append((LOAD, self.slots, word) + (0,) * (ROW - 3))
-        self.slots += 1
-        return Slot(self.slots - 1)
-
-    def constant(self, bits: int) -> int:
-        """The slot that holds `bits`."""
-        if bits not in self.constants:
-            self.constants[bits] = self.slots
-            self.slots += 1
-        return self.constants[bits]
+    @property
+    def waits(self) -> bool:
+        """Whether there is work."""
+        return bool(self.counts[Q_ROWS])
 
     def run(self, at: NDArray[np.int64], registers: dict[int, Any]) -> None:
         """Do all rows on the PEs whose memory begins at the bytes `at`; registers that hold slots get their values."""
         live = {k: v.index for k, v in registers.items() if type(v) is Slot}
-        slots = np.zeros(max(self.slots, 1), np.float32)
-        for bits, index in self.constants.items():
-            slots[index] = np.array([bits & 0xFFFFFFFF], np.uint32).view(np.float32)[0]
+        fixed = self.constants[: self.counts[Q_CONSTANTS]]
+        slots = np.zeros(max(int(self.counts[Q_SLOTS]), 1), np.float32)
+        slots[fixed[:, 1]] = fixed[:, 0].astype(np.uint32).view(np.float32)
         out = np.empty((len(live), len(at)), np.float32)
-        rows = np.array(self.rows, np.int64)
-        lanes_queue(self.words, at >> 2, rows, slots, np.array(list(live.values()), np.int64), out)
+        wanted = np.array(list(live.values()), np.int64)
+        rows, places = self.rows[: self.counts[Q_ROWS]], at >> 2
+
+        def some(first: int, last: int) -> None:
+            scratch = np.repeat(slots[:, None], LANES, axis=1)
+            lanes_queue(self.words, places, rows, scratch, wanted, out, first, last)
+
+        over_lanes(some, len(at), int(rows[:, 1].sum()) if len(rows) else 0)
         for k, values in zip(live, out.view(np.uint32), strict=True):
             registers[k] = values.astype(np.int64)
-        self.rows, self.slots, self.constants = [], 0, {}
+        self.counts[:] = 0

@@ -8,9 +8,10 @@ from __future__ import annotations
 from .batched_code import HANDLERS
 from .batched_group import NEVER, ClassState, Group, row, simplest
 from .batched_operations import wake
-from .batched_queue import Queue
 from .batched_streams import NotAlone
+from .batched_stretch import bounds_of, enter
 from .batched_tasks import Start, changed, first_start
+from .batched_uniform import UNTESTED, UNWRITTEN
 from .batched_work import Work
 from .ir import Op
 
@@ -69,7 +70,7 @@ def _begin(w: Work, home: ClassState, found: Start) -> None:
     progress = int(home.progress[lanes].min()) + 1
     home.progress[lanes] += 1
     home.runs[order, lanes] += 1
-    home.known = {k: v for k, v in home.known.items() if v}
+    home.variables[home.variables[:, 2] == UNWRITTEN, 2] = UNTESTED
     home.active[order, lanes] = NEVER
     home.idle[lanes] = False
     home.picked_before[lanes], home.picked[lanes] = home.picked[lanes], start
@@ -83,7 +84,7 @@ def _begin(w: Work, home: ClassState, found: Start) -> None:
     if function < 0:
         raise NotAlone("a task without a function")
     entry = w.image.functions[function].entry
-    g = Group(home, lanes, whole, {}, entry, clock, Queue(w.words), function=function, progress=progress)
+    g = Group(home, lanes, whole, {}, entry, clock, w.queue, function=function, progress=progress)
     if order == 0:
         g.registers.update((k, simplest(column[lanes])) for k, column in enumerate(home.arguments))
     w.groups.append(g)
@@ -91,12 +92,16 @@ def _begin(w: Work, home: ClassState, found: Start) -> None:
 
 def run_group(w: Work, g: Group) -> None:
     """Run a group until it ends, waits, parts, or passes a part that it may meet."""
-    meeting = _meeting(w, g)
+    meeting, doors = _meeting(w, g), w.tables.doors
     for _ in range(_MOST_STEPS):
         if g.pc >= meeting:
+            g.flush()
             made = g if g.pc > meeting else joined([g, *_taken(w, g)])
             w.groups.append(made)
             return
+        if doors[g.pc] and enter(w.tables, w.queue, w.written, g, bounds_of(w.groups, g, meeting, w.max_cycles)):
+            meeting = _meeting(w, g)
+            continue
         op, kind, d, a, b, c, cost = w.code[g.pc]
         g.pc += 1
         if not HANDLERS[op](w, g, op, kind, d, a, b, c, cost):

@@ -1,29 +1,19 @@
 """Streams: whole vectors of wavelets with the times of their words, and the proof that none met another.
 
-A stream leaves output queues and reaches input queues along static routes, as if it were alone. Whether it was, is
-checked of every link, ramp and queue; `NotAlone` says that it was not, or cannot be shown to have been. Rows of arrays
-are PEs; times of a stream are `first` (of word 0, by row), with one cycle between words, or `times` (row, word).
-Must not know tasks.
+A stream leaves output queues and reaches input queues along static routes (batched_routes), as if it were alone.
+Whether it was, is checked of every link, ramp and queue; `NotAlone` says that it was not, or cannot be shown to have
+been. Rows of arrays are PEs; times of a stream are `first` (of word 0, by row), a word a cycle, or `times`
+(row, word). Must not know tasks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..csl.routes import ColorConfig, Routes
-
 Ints = NDArray[np.int64]
-RAMP = 4
-# Direction -> step in y and x, and the side from which the neighbour takes it. West, east, south, north.
-_STEP_Y = np.array([0, 0, 1, -1])
-_STEP_X = np.array([-1, 1, 0, 0])
-_BACK = np.array([1, 0, 3, 2])
-# Links of a PE in the proof: four outputs to neighbours, the ramp to it, the ramp from it.
-LINKS, _TO_PE = 6, 4
 # Intervals kept until they are checked.
 _MOST_INTERVALS = 4_000_000
 
@@ -34,115 +24,6 @@ class NotAlone(Exception):
 
 class TooEarly(NotAlone):
     """Something was assumed too early, which another order of the work may not do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Paths:
-    """Where words of some sources arrive: `row` of the source, PE and hops; and every link they take on the way with
-    the hops before it."""
-
-    row: Ints
-    pe: Ints
-    hops: Ints
-    link_row: Ints
-    link: Ints
-    link_hops: Ints
-
-
-def static_refusal(config: ColorConfig) -> str | None:
-    """Why colors with this configuration are left to the reference, or None."""
-    if any(position.valid for position in config.positions):
-        return "switches"
-    if config.filter is not None:
-        return "filters"
-    if config.teardown:
-        return "teardown"
-    return "color swaps" if config.swap_x or config.swap_y else None
-
-
-class RouteMap:
-    """The static routes of all colors, followed when first asked for."""
-
-    def __init__(self, routes: Routes, pe_at: NDArray[np.int32]) -> None:
-        self._routes = routes
-        self._height, self._width = pe_at.shape
-        self._pe_at = pe_at.ravel().astype(np.int64)
-        self._place = np.zeros(int(self._pe_at.max()) + 1, np.int64)
-        there = self._pe_at >= 0
-        self._place[self._pe_at[there]] = np.flatnonzero(there)
-        self._rx = np.array([c.rx for c in routes.configs] + [0], np.int64)
-        self._tx = np.array([c.tx for c in routes.configs] + [0], np.int64)
-
-    @property
-    def places(self) -> Ints:
-        """The PE at each place, or -1."""
-        return self._pe_at
-
-    def place_of(self, pes: Ints) -> Ints:
-        """y * width + x of PEs."""
-        return self._place[pes]
-
-    def pe_of(self, place: Ints) -> Ints:
-        """PEs at places y * width + x."""
-        return self._pe_at[place]
-
-    def paths(self, color: int, pes: Ints) -> Paths:
-        """Where words go that leave the PEs `pes` with `color`. NotAlone where a word would be lost."""
-        grid = self._routes.grid.get(color)
-        if grid is None:
-            raise NotAlone(f"color {color} has no routes")
-        flat = grid.ravel()
-        row, place = np.arange(len(pes)), self._place[pes]
-        side, hops = np.full(len(pes), RAMP), np.zeros(len(pes), np.int64)
-        ends: list[tuple[Ints, ...]] = []
-        links: list[tuple[Ints, ...]] = []
-        for _ in range(2 * (self._height + self._width) + 2):
-            if not len(row):
-                return _gathered(ends, links)
-            config = flat[place]
-            if (config < 0).any() or ((self._rx[config] >> side & 1) == 0).any():
-                raise NotAlone(f"words of color {color} meet no route")
-            row, place, side, hops = self._step(config, (row, place, side, hops), ends, links)
-        raise NotAlone(f"color {color} goes in a circle")
-
-    def _step(
-        self,
-        config: Any,
-        at: tuple[Ints, Ints, Ints, Ints],
-        ends: list[tuple[Ints, ...]],
-        links: list[tuple[Ints, ...]],
-    ) -> tuple[Ints, Ints, Ints, Ints]:
-        row, place, _, hops = at
-        tx = self._tx[config]
-        down = np.flatnonzero((tx >> RAMP & 1) == 1)
-        if len(down):
-            here = self._pe_at[place[down]]
-            if (here < 0).any():
-                raise NotAlone("words reach a place without a program")
-            ends.append((row[down], here, hops[down]))
-            links.append((row[down], place[down] * LINKS + _TO_PE, hops[down]))
-        parts = [self._onward(d, tx, at, links) for d in range(4)]
-        return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))  # pyright: ignore[reportReturnType]
-
-    def _onward(
-        self, direction: int, tx: Ints, at: tuple[Ints, Ints, Ints, Ints], links: list[tuple[Ints, ...]]
-    ) -> tuple[Ints, Ints, Ints, Ints]:
-        row, place, side, hops = at
-        go = np.flatnonzero((tx >> direction & 1) == 1)
-        if (side[go] == direction).any():
-            raise NotAlone("words go back where they came from")
-        y, x = place[go] // self._width + _STEP_Y[direction], place[go] % self._width + _STEP_X[direction]
-        if len(go) and ((y < 0) | (y >= self._height) | (x < 0) | (x >= self._width)).any():
-            raise NotAlone("words leave the rectangle")
-        links.append((row[go], place[go] * LINKS + direction, hops[go]))
-        return row[go], y * self._width + x, np.full(len(go), _BACK[direction]), hops[go] + 1
-
-
-def _gathered(ends: list[tuple[Ints, ...]], links: list[tuple[Ints, ...]]) -> Paths:
-    none = np.zeros(0, np.int64)
-    columns = [np.concatenate(c) for c in zip(*ends, strict=True)] if ends else [none] * 3
-    more = [np.concatenate(c) for c in zip(*links, strict=True)] if links else [none] * 3
-    return Paths(columns[0], columns[1], columns[2], more[0], more[1], more[2])
 
 
 class Proof:
@@ -174,6 +55,23 @@ class Proof:
         ends = np.concatenate((starts[1:], [len(link)])) - 1
         self._parts = [(link[starts], first[starts], last[ends])]
         self._count = len(starts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """Words that PEs take: `count` of row `rows` of `values`, from column `starts` on, for each PE."""
+
+    values: NDArray[np.uint32]
+    rows: Ints
+    starts: Ints
+    count: int
+
+    def matrix(self) -> NDArray[np.uint32]:
+        """The words as [pe, count]."""
+        start = int(self.starts[0])
+        if (self.starts == start).all():
+            return self.values[self.rows, start : start + self.count]
+        return self.values[self.rows[:, None], self.starts[:, None] + np.arange(self.count)]
 
 
 @dataclass(slots=True, eq=False)
@@ -244,22 +142,17 @@ class Inbox:
             made[here] = k
         return made
 
-    def look(self, lanes: Ints, index: int, count: int) -> tuple[NDArray[np.uint32], Ints, Ints | None]:
-        """The next `count` words of `lanes` in segment `index`: values, first arrival, arrivals unless a word a cycle.
-        All lanes have as many."""
+    def look(self, lanes: Ints, index: int, count: int) -> tuple[Taken, Ints, Ints | None]:
+        """The next `count` words of `lanes` in segment `index`, which has as many for each; first arrival; arrivals
+        unless a word a cycle."""
         s = self.segments[index]
         row = s.row_of[lanes]
         taken = s.taken[row]
-        if (taken == taken[0]).all():
-            start = int(taken[0])
-            values = s.values[s.value_row[row], start : start + count]
-            times = None if s.times is None else s.times[row, start : start + count]
-        else:
-            columns = taken[:, None] + np.arange(count)
-            values = s.values[s.value_row[row][:, None], columns]
-            times = None if s.times is None else s.times[row[:, None], columns]
-        first = s.first[row] + taken if times is None else times[:, 0]
-        return values, first, times
+        words = Taken(s.values, s.value_row[row], taken, count)
+        if s.times is None:
+            return words, s.first[row] + taken, None
+        times = s.times[row[:, None], taken[:, None] + np.arange(count)]
+        return words, times[:, 0], times
 
     def take(self, lanes: Ints, index: int, count: int, late: Ints, last: Ints, arrived: Ints) -> None:
         """The next `count` words are gone, the last at `last`, each at most `late` cycles after it came, the first of

@@ -18,14 +18,16 @@ from .batched_kernels import (
     lanes_f32,
     lanes_gather,
     lanes_gather_words,
+    lanes_move_words,
     lanes_scatter,
     lanes_scatter_words,
     lanes_vector,
 )  # fmt: skip
-from .batched_queue import MEMORY, MOST_ROWS, ROW, SLOT, Slot
-from .batched_streams import Ints, NotAlone
+from .batched_streams import Ints, NotAlone, Taken
+from .batched_threads import over_lanes
 from .costs import kind_bytes
 from .ir import FLAG_INDEX, NO_COLOR, Dsd, Kind, V, VectorOp
+from .reference_values import stride_width
 
 _OPERAND0 = int(V.OPERAND0)
 _FAST = {int(o) for o in (VectorOp.MAC, VectorOp.ADD, VectorOp.SUB, VectorOp.MUL, VectorOp.MOV)}
@@ -34,8 +36,6 @@ _UNSET = "an operation over memory that is not set"
 Words = NDArray[np.uint32]
 # An extent without end.
 _INFINITE = 0x7FFF
-# In keys of plans: registers whose value a queue will bring, and that differ between PEs (beyond all packed DSDs).
-_OPEN, _DIFFERENT = 1 << 65, 1 << 66
 
 
 @dataclass(slots=True, eq=False)
@@ -81,6 +81,15 @@ class Operation:
     @property
     def output(self) -> Operand | None:
         return self.operands[0] if self.operands[0].what == "out" else None
+
+    @property
+    def moves_words(self) -> bool:
+        """Whether it puts words of 4 bytes into memory as they come."""
+        plain = self.op == VectorOp.MOV and self.kind == self.source and kind_bytes(Kind(self.kind)) == 4
+        target = self.operands[0]
+        if not plain or target.what != "memory" or self.operands[1].what != "in":
+            return False
+        return not ((row(target.base) & 3).any() or (row(target.stride) & 3).any())
 
     @property
     def streams(self) -> bool:
@@ -196,12 +205,7 @@ def _least(a: Value, b: Value) -> Value:
 def _width(width: int, stride: Value, size: int) -> Value:
     if isinstance(stride, np.ndarray):
         return np.array([_width(width, int(s), size) for s in stride], np.int64)
-    rest = (stride >> 1) & 7
-    if rest == 4:
-        return max(1, width >> 1)
-    if rest == 0 and stride != 0:
-        return 1
-    return min(width, 2) if rest in (1, 7) and abs(stride) != size else width
+    return int(stride_width(width, stride, size))
 
 
 def span_of(operand: Operand, count: int) -> tuple[int, int]:
@@ -278,138 +282,6 @@ def _mark(written: Any, at: Ints, base: Ints, stride: Ints, count: int, bytes: i
         written[places + byte] = 1
 
 
-# ---- put off -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """An operation over f32 in memory whose addresses all PEs share: its row for the queue (sources that are scalars
-    open), cycles, elements, the bytes of operands, and the places of scalars with their registers."""
-
-    row: tuple[int, ...]
-    cycles: int
-    count: int
-    spans: tuple[tuple[int, int], ...]
-    scalars: tuple[tuple[int, int], ...]
-
-
-def queued_load(g: Group, written: Any, d: int, address: int) -> bool:
-    """Queue a load of f32 if every PE has written it; False if that cannot be."""
-    if address & 3 or not _known(g, address, address + 4, written):
-        return False
-    if g.home.claims:
-        guard_range(g, address, address + 4, False)
-    g.put(d, g.queue.load(address >> 2))
-    return True
-
-
-def queued_operation(
-    plans: dict[tuple[int, ...], Plan | None],
-    g: Group,
-    vectors: NDArray[np.int32],
-    number: int,
-    setup: int,
-    written: Any,
-) -> bool:
-    """Queue the operation of row `number` and let its time pass, if all its addresses are known; else False."""
-    v = vectors[number]
-    registers, base = g.registers, g.base
-    bits = tuple(_shared(registers.get(base + int(r))) for r in v[_OPERAND0 : _OPERAND0 + int(v[V.COUNT])])
-    key = (g.home.index, number, *bits)
-    if key not in plans:
-        plans[key] = _plan(g, [int(x) for x in v], bits, written)
-    plan = plans[key]
-    if plan is None or len(g.queue.rows) >= MOST_ROWS:
-        return False
-    if g.vector is None:
-        free = g.home.vector_free[g.lanes]
-        if (free > g.start + g.offset + setup).any():
-            return False
-    elif g.vector > g.offset + setup:
-        return False
-    if g.home.claims:
-        for k, (low, high) in enumerate(plan.spans):
-            guard_range(g, low, high, k == 0)
-    row = plan.row
-    if plan.scalars:
-        made = list(row)
-        for place, register in plan.scalars:
-            value = registers[base + register]
-            made[place] = value.index if type(value) is Slot else g.queue.constant(value)
-        row = tuple(made)
-    g.queue.rows.append(row)
-    g.elements += plan.count
-    g.offset += setup + plan.cycles
-    g.vector = g.offset
-    return True
-
-
-def _shared(value: Any) -> int:
-    """A register for the key of a plan: numbers that differ between PEs, and those not yet known, as themselves."""
-    if type(value) is int:
-        return value
-    return _OPEN if type(value) is Slot else _DIFFERENT
-
-
-def _known(g: Group, low: int, high: int, written: Any) -> bool:
-    """Whether the bytes low .. high - 1 are in a variable that every PE of the class has written."""
-    for symbol in g.home.row.symbols:
-        if symbol.address <= low < symbol.address + symbol.bytes:
-            if high > symbol.address + symbol.bytes:
-                return False
-            place = (symbol.address, symbol.address + symbol.bytes)
-            if place not in g.home.known:
-                at = g.home.at
-                step = int(at[1] - at[0]) if len(at) > 1 else g.home.row.memory_bytes
-                block = written[at[0] : at[0] + len(at) * step].reshape(len(at), -1)
-                g.home.known[place] = bool(block[:, place[0] : place[1]].all())
-            return g.home.known[place]
-    return False
-
-
-def _plan(g: Group, v: list[int], bits: tuple[int, ...], written: Any) -> Plan | None:
-    """The plan of a row whose operands have these bits; None where it is not of the kind."""
-    kind = v[V.DEST_KIND]
-    plain = v[V.ASYNC] <= 0 and v[V.ON_CONTROL] <= 0 and v[V.INDEX] < 0 and v[V.ACTIVATE] < 0 and v[V.UNBLOCK] < 0
-    if not plain or v[V.OP] not in _FAST or kind != _F32 or v[V.SOURCE_KIND] not in (-1, _F32):
-        return None
-    operands: list[Operand] = []
-    for k, value in enumerate(bits):
-        if v[V.DSDS] >> k & 1:
-            if value in (_OPEN, _DIFFERENT) or value >> 48 & 15 != Dsd.MEM1D:
-                return None
-            operands.append(_unpacked(g, value, _F32, -1))
-        elif v[V.POINTERS] >> k & 1 or value == _DIFFERENT:
-            return None
-        else:
-            operands.append(Operand("scalar", 0, 0, None, _F32))
-    n = _length(operands)
-    return _plan_of(g, v, operands, n, written) if n > 0 else None
-
-
-def _plan_of(g: Group, v: list[int], operands: list[Operand], n: int, written: Any) -> Plan | None:
-    row, spans, scalars = [v[V.OP], n], list[tuple[int, int]](), list[tuple[int, int]]()
-    for k, operand in enumerate(operands):
-        memory = operand.what == "memory"
-        if k:
-            row.append(MEMORY if memory else SLOT)
-        if memory:
-            low, high = span_of(operand, n)
-            if low & 3 or int(operand.stride) & 3 or not _known(g, low, high, written):
-                return None
-            spans.append((low, high))
-        else:
-            scalars.append((len(row), v[_OPERAND0 + k]))
-        row += [int(operand.base) >> 2, int(operand.stride) >> 2]
-    if operands[0].what != "memory" or (v[V.OP] == VectorOp.MAC and operands[1].what != "memory"):
-        return None
-    row += [0] * (ROW - len(row))
-    width = cycles_of(
-        Operation(g.home, g.lanes, v[V.OP], _F32, _F32, v[V.WIDTH], n, operands, np.zeros(0, np.int64), False, -1, -1)
-    )
-    return Plan(tuple(row), int(width), n, tuple(spans), tuple(scalars))
-
-
 # ---- over streams -------------------------------------------------------------------------------------
 
 
@@ -422,7 +294,7 @@ class Memories:
     words: NDArray[np.uint32]
 
 
-def values_of(o: Operation, chosen: Ints, words: list[Words], memory: Memories) -> Words:
+def values_of(o: Operation, chosen: Ints, words: list[Taken], memory: Memories) -> Words:
     """What the PEs at places `chosen` of an operation compute, [pe, element] as wavelets; inputs brought `words`."""
     if o.kind == _F32 and o.source == _F32 and o.op in _FAST:
         return _values_f32(o, chosen, words, memory)
@@ -432,7 +304,7 @@ def values_of(o: Operation, chosen: Ints, words: list[Words], memory: Memories) 
     taken = iter(words)
     for operand in o.operands[1:]:
         if operand.what == "in":
-            sources.append(_cut(next(taken), operand.kind))
+            sources.append(_cut(next(taken).matrix(), operand.kind))
         elif operand.what == "scalar":
             sources.append(spread(operand.base, len(o.lanes))[chosen][:, None])
         else:
@@ -448,10 +320,10 @@ def values_of(o: Operation, chosen: Ints, words: list[Words], memory: Memories) 
     return (out & (0xFFFF if kind_bytes(Kind(o.kind)) <= 2 else 0xFFFFFFFF)).astype(np.uint32)
 
 
-def _values_f32(o: Operation, chosen: Ints, words: list[Words], memory: Memories) -> Words:
+def _values_f32(o: Operation, chosen: Ints, words: list[Taken], memory: Memories) -> Words:
     """The common operations in f32: NumPy rounds each step as the reference does."""
     taken = iter(words)
-    sources = [next(taken) if x.what == "in" else _words_f32(o, x, chosen, memory) for x in o.operands[1:]]
+    sources = [next(taken).matrix() if x.what == "in" else _words_f32(o, x, chosen, memory) for x in o.operands[1:]]
     if o.op == VectorOp.MOV:
         return np.broadcast_to(sources[0], (len(chosen), o.count))
     a, b, *more = (np.ascontiguousarray(x).view(np.float32) for x in sources)
@@ -498,6 +370,26 @@ def _cut(words: Words, kind: int) -> NDArray[np.int64]:
 
 def _of(value: Value, chosen: Ints) -> Value:
     return value[chosen] if isinstance(value, np.ndarray) else value
+
+
+def move_words(o: Operation, chosen: Ints, words: Taken, memory: Memories) -> None:
+    """`into_memory` of words as they came, straight from where they are kept."""
+    target, home = o.operands[0], o.home
+    base, stride = (row(_of(x, chosen)) for x in (target.base, target.stride))
+    at = home.at[o.lanes[chosen]]
+    marks = not home.all_written(*span_of(target, o.count), memory.written)
+    good: list[bool] = []
+
+    def some(first: int, last: int) -> None:
+        came = lanes_move_words(
+            memory.words, memory.written, at, home.row.memory_bytes, base, stride, words.values, words.rows,
+            words.starts, o.count, marks, first, last,
+        )  # fmt: skip
+        good.append(came)
+
+    over_lanes(some, len(at), o.count)
+    if not all(good):
+        raise NotAlone("an operation outside memory")
 
 
 def into_memory(o: Operation, chosen: Ints, values: Words, memory: Memories) -> None:

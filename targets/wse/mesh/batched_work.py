@@ -8,8 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .batched_group import ClassState, Group
-from .batched_streams import LINKS, Inbox, Ints, NotAlone, Paths, Proof, RouteMap
-from .batched_vector import Memories, Operation, Plan
+from .batched_queue import Queue
+from .batched_routes import RouteMap
+from .batched_streams import Inbox, Ints, NotAlone, Proof
+from .batched_stretch import Tables, tables_of
+from .batched_vector import Memories, Operation
 from .ir import Image
 
 
@@ -38,6 +41,8 @@ class Work:
     max_cycles: int
     now: int
     words: NDArray[np.float32] = field(init=False)
+    queue: Queue = field(init=False)
+    tables: Tables = field(init=False)
     all: Memories = field(init=False)
     proof: Proof = field(default_factory=Proof)
     inboxes: dict[tuple[int, int], Inbox] = field(default_factory=dict[tuple[int, int], Inbox])
@@ -48,27 +53,12 @@ class Work:
     resumed: list[Group] = field(default_factory=list[Group])
     # Whether the PEs that are furthest behind go first, so that many do the same at once, or the earliest.
     wide: bool = True
-    plans: dict[tuple[int, ...], Plan | None] = field(default_factory=dict[tuple[int, ...], "Plan | None"])
-    # Words by link of the PEs' routers, and by color that passed them.
-    traffic: dict[int, Ints] = field(default_factory=dict[int, Ints])
-    color_words: dict[int, Ints] = field(default_factory=dict[int, Ints])
 
     def __post_init__(self) -> None:
         self.words = self.memory.view(np.float32)
+        self.queue = Queue(self.words)
+        self.tables = tables_of(self.image)
         self.all = Memories(self.memory, self.written, self.memory.view(np.uint32))
-
-    def count_words(self, color: int, paths: Paths, count: int) -> None:
-        """`count` words of `color` went along each link of `paths`."""
-        link, places = paths.link, len(self.routes.places)
-        pes = self.routes.pe_of(link // LINKS)
-        visits = np.unique(paths.link_row * places + link // LINKS) % places
-        total = self.color_words.setdefault(color, np.zeros(self.image.pes, np.int64))
-        np.add.at(total, self.routes.pe_of(visits), count)
-        for side in range(5):
-            here = pes[link % LINKS == side]
-            if len(here):
-                total = self.traffic.setdefault(side, np.zeros(self.image.pes, np.int64))
-                np.add.at(total, here, count)
 
 
 def past(w: Work, times: Ints) -> None:

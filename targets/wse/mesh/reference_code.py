@@ -89,14 +89,12 @@ from .fields import (
 from .ir import BlockKind, Op
 from .jit import inner_kernel
 from .reference_machine import (
-    DSD_MOVE,
     M_COORDINATE,
     M_RANDOM,
     M_RPC_DONE,
     M_TEXT,
     M_TIME,
     M_TRACE_NUMBER,
-    changed_dsd,
     machine_operation,
 )  # fmt: skip
 from .reference_memory import copy, lane_constant, load, store
@@ -104,7 +102,23 @@ from .reference_queues import fault, wake
 from .reference_records import attach, claim, end_at, free_record, keep_ends, link, new_record, release
 from .reference_registers import is_register, read_register, write_register
 from .reference_stream import fetch, obstacle, put_element, trace, unblock
-from .reference_values import DIV, F16, F32, NEG, NOT, REM, SHL, SHR, arithmetic, convert, function, width_of, wrap
+from .reference_values import (
+    DIV,
+    DSD_MOVE,
+    F16,
+    F32,
+    NEG,
+    NOT,
+    REM,
+    SHL,
+    SHR,
+    arithmetic,
+    changed_dsd,
+    convert,
+    function,
+    width_of,
+    wrap,
+)
 from .reference_vector import (
     SCRATCH,
     V_LOAD_DSR,

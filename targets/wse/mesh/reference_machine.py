@@ -1,4 +1,4 @@
-"""The reference engine's machine operations: clock, random bits, queues, routes, switches, the log; and changed DSDs.
+"""The reference engine's machine operations: clock, random bits, queues, routes, switches, and the log.
 
 Must not know when they are executed.
 """
@@ -38,32 +38,16 @@ from .fields import (
     R_TX,
     R_VALID,
 )  # fmt: skip
-from .ir import MachineOp, Op
+from .ir import MachineOp
 from .jit import inner_kernel
 from .reference_fabric import router_of
 from .reference_queues import fault, queue_of, wake_router
 
 Cells = Any
-DSD_MOVE, DSD_BASE, DSD_LENGTH, DSD_STRIDE = (int(o) for o in (Op.DSD_MOVE, Op.DSD_BASE, Op.DSD_LENGTH, Op.DSD_STRIDE))
 M_TIME, M_ENABLE, M_CLEAR, M_RANDOM, M_SEED, M_COORDINATE, M_UNBLOCK, M_FLUSH, M_FLUSH_EXIT, M_BIND = range(10)
 M_PENDING, M_EXIT, M_ROUTES, M_POSITION, M_RING, M_POP, M_SET, M_PRIORITY, M_FIFO_READ, M_FIFO_WRITE = range(10, 20)
 M_TEXT, M_NUMBER, M_TRACE_TEXT, M_TRACE_NUMBER, M_RPC_DONE = range(20, 25)
 assert tuple(MachineOp) == tuple(range(25))
-
-
-@inner_kernel
-def changed_dsd(op: int, dsd: int, value: int, size: int, kind: int) -> int:
-    """A packed DSD with one field changed; a new base brings the Kind of its elements."""
-    if op == DSD_MOVE:
-        return (dsd & ~np.int64(0xFFFF)) | ((dsd + value * size) & 0xFFFF)
-    if op == DSD_BASE:
-        return (dsd & ~(np.int64(15) << 52) & ~np.int64(0xFFFF)) | np.int64(kind) << 52 | (value & 0xFFFF)
-    if op == DSD_STRIDE:
-        return (dsd & ~(np.int64(0xFFFF) << 32)) | (value & 0xFFFF) << 32
-    what = (dsd >> 48) & 15
-    if what == 3 or what == 4:
-        return (dsd & ~np.int64(0xFFFF)) | (value & 0xFFFF)
-    return (dsd & ~(np.int64(0xFFFF) << 16)) | (value & 0xFFFF) << 16
 
 
 @inner_kernel

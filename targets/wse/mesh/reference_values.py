@@ -1,4 +1,4 @@
-"""Numbers as registers hold them: floats as the bits of their format, integers extended to 64 bits.
+"""Numbers as registers hold them: floats as the bits of their format, integers extended to 64 bits, DSDs packed.
 
 f16 is computed in f32 and rounded once: exact for +, -, *, / and square roots, as f32 has more than twice the bits
 and two. What both engines compute of scalars and of elements of vectors is here. Must not know PEs.
@@ -24,6 +24,7 @@ ADD, SUB, MUL, DIV, REM, AND, OR, XOR = (
     int(o) for o in (Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.REM, Op.AND, Op.OR, Op.XOR)
 )
 SHL, SHR, NEG, NOT, EQ, NE, LT, LE = (int(o) for o in (Op.SHL, Op.SHR, Op.NEG, Op.NOT, Op.EQ, Op.NE, Op.LT, Op.LE))
+DSD_MOVE, DSD_BASE, DSD_LENGTH, DSD_STRIDE = (int(o) for o in (Op.DSD_MOVE, Op.DSD_BASE, Op.DSD_LENGTH, Op.DSD_STRIDE))
 V_MOV, V_NEG, V_ABS, V_ADD, V_SUB, V_MUL, V_MAX, V_MAC = (
     int(o) for o in (
         VectorOp.MOV, VectorOp.NEG, VectorOp.ABS, VectorOp.ADD, VectorOp.SUB, VectorOp.MUL, VectorOp.MAX, VectorOp.MAC
@@ -433,3 +434,32 @@ def _counted(op: int, plain: int, bits: int) -> int:
             return count
         count += 1
     return count
+
+
+@lean_kernel
+def changed_dsd(op: int, dsd: int, value: int, size: int, kind: int) -> int:
+    """A packed DSD with one field changed; a new base brings the Kind of its elements."""
+    if op == DSD_MOVE:
+        return (dsd & ~np.int64(0xFFFF)) | ((dsd + value * size) & 0xFFFF)
+    if op == DSD_BASE:
+        return (dsd & ~(np.int64(15) << 52) & ~np.int64(0xFFFF)) | np.int64(kind) << 52 | (value & 0xFFFF)
+    if op == DSD_STRIDE:
+        return (dsd & ~(np.int64(0xFFFF) << 32)) | (value & 0xFFFF) << 32
+    what = (dsd >> 48) & 15
+    if what == 3 or what == 4:
+        return (dsd & ~np.int64(0xFFFF)) | (value & 0xFFFF)
+    return (dsd & ~(np.int64(0xFFFF) << 16)) | (value & 0xFFFF) << 16
+
+
+@lean_kernel
+def stride_width(width: int, stride_bytes: int, size: int) -> int:
+    """Elements a cycle that banks of 16-bit words give to a stride."""
+    words = stride_bytes >> 1
+    rest = words & 7
+    if rest == 4:
+        return max(1, width >> 1)
+    if rest == 0 and stride_bytes != 0:
+        return 1
+    if (rest == 1 or rest == 7) and abs(stride_bytes) != size:
+        return min(width, 2)
+    return width

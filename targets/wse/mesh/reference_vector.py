@@ -101,6 +101,7 @@ from .reference_values import (
     element,
     f32_of,
     size_of,
+    stride_width,
     wrap,
 )  # fmt: skip
 
@@ -299,28 +300,14 @@ def cycles_of(S: Cells, F: Cells, o: int) -> int:
     for k in range(F[o + O_COUNT]):
         at = o + O_OPERANDS + k * OPERAND_SIZE
         if F[at + D_TYPE] == MEMORY:
-            width = min(width, _width_of(base, F[at + D_STRIDE], size_of(F[at + D_KIND])))
+            width = min(width, stride_width(base, F[at + D_STRIDE], size_of(F[at + D_KIND])))
         elif F[at + D_TYPE] == MEMORY4:
             shape = F[at + f.D_SHAPE]
             axis = 3
             while axis > 0 and S[shape + axis] == 1:
                 axis -= 1
-            width = min(width, _width_of(base, S[shape + 4 + axis] * F[at + D_STRIDE], size_of(F[at + D_KIND])))
+            width = min(width, stride_width(base, S[shape + 4 + axis] * F[at + D_STRIDE], size_of(F[at + D_KIND])))
     return (F[o + O_N] + width - 1) // width
-
-
-@inner_kernel
-def _width_of(width: int, stride_bytes: int, size: int) -> int:
-    """Elements a cycle that banks of 16-bit words give to a stride."""
-    words = stride_bytes >> 1
-    rest = words & 7
-    if rest == 4:
-        return max(1, width >> 1)
-    if rest == 0 and stride_bytes != 0:
-        return 1
-    if (rest == 1 or rest == 7) and abs(stride_bytes) != size:
-        return min(width, 2)
-    return width
 
 
 @inner_kernel
