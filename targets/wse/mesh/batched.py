@@ -115,6 +115,8 @@ def _busy(state: State) -> str | None:
         return "streams of the host"
     if (table[:, f.P_HIGH] != 0).any() or state.traces.size:
         return "priorities of tasks, or a trace"
+    if state.fill_queues is not None:
+        return None
     for header, count in ((f.A_IN, state.in_count), (f.A_OUT, state.out_count)):
         if count and state.table(header, count, int(state.cells[f.G_QUEUE]))[:, f.Q_COUNT].any():
             return "words wait in queues"

@@ -20,6 +20,7 @@ def run(state: State, until: Until, max_cycles: int) -> Reason:
     need_numba()
     from . import reference_host, reference_loop
 
+    state.need_queues()
     state.cells[f.G_UNTIL], state.cells[f.G_MAX] = int(until), max_cycles
     state.cells[f.G_LAST] = max(state.cells[f.G_LAST], state.cells[f.G_NOW])
     if state.touched.any():

@@ -8,6 +8,7 @@ works, nor host programs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -84,6 +85,8 @@ class State:
         self.touched = np.ones(self.pes, np.bool_)
 
     # ---- filled by the builder -------------------------------------------------------------------
+    # Fills queues and buffers, a good part of `cells`, until it has been done.
+    fill_queues: Callable[[], None] | None
     cells: Cells
     ops: Cells
     logs: Cells
@@ -101,6 +104,12 @@ class State:
                 if symbol.initial is not None:
                     memory[:, symbol.address : symbol.address + symbol.bytes] = symbol.initial
                     written[:, symbol.address : symbol.address + symbol.bytes] = 1
+
+    def need_queues(self) -> None:
+        """Whoever uses queues or buffers of routers says so first: a run that never does has no memory for them."""
+        if self.fill_queues is not None:
+            self.fill_queues()
+            self.fill_queues = None
 
     def trust(self) -> None:
         """Memory that nothing has set is 0 from now on, and DSDs may leave the variable that they begin in."""
@@ -273,7 +282,7 @@ class State:
         """All that changes, for `restore`."""
         names = ("cells", "ops", "logs", "traces", "data", "set", "host", "touched")
         kept: dict[str, Any] = {name: getattr(self, name).copy() for name in names}
-        kept["_host_used"], kept["fresh"] = self._host_used, self.fresh
+        kept["_host_used"], kept["fresh"], kept["fill_queues"] = self._host_used, self.fresh, self.fill_queues
         kept["_ports"] = {key: ports.copy() for key, ports in self._ports.items()}
         return kept
 

@@ -6,7 +6,8 @@ know how either engine works.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from .state import State
 
 Cells = NDArray[np.int64]
+# (id, color, depth) of each.
+Queues: TypeAlias = list[tuple[int, int, int]]
 FILTER_KINDS = ("counter", "sparse_counter", "range")
 FILTER_COLUMNS = {
     "count_data": f.X_DATA, "count_control": f.X_CONTROL, "init_counter": f.X_INIT, "limit1": f.X_LIMIT1,
@@ -69,12 +72,12 @@ class Builder:
         self._fill_near()
         self._fill_routers()
         self._fill_pes()
-        self._fill_queues()
+        state.fill_queues = partial(_fill_queues, state, self.queues, self.queue_size, int(self.first_buffer[-1]))
         self._operations(traced)
 
     # ---- what is needed -----------------------------------------------------------------------------
 
-    def _queues_of(self, row: ClassRow) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
+    def _queues_of(self, row: ClassRow) -> tuple[Queues, Queues]:
         """(id, color, depth) of a class's input and output queues."""
         ins = {id: color for is_input, id, color, _ in row.queues if is_input}
         outs = {id: color for is_input, id, color, _ in row.queues if not is_input}
@@ -310,8 +313,6 @@ class Builder:
             routers[:, f.R_BUFFERS + direction] = np.where(taken, place, -1)
             place = place + taken * self.buffer_size
         self._connect_routers(routers)
-        buffers = self.state.table(f.A_BUFFERS, int(self.first_buffer[-1]), self.buffer_size)
-        buffers[:, f.B_POPPED] = -1
 
     def _fill_near(self) -> None:
         """Neighbours of each PE; -1 beyond the rectangle."""
@@ -389,17 +390,6 @@ class Builder:
                 ):  # fmt: skip
                     self.state.cells[places + column] = value
 
-    def _fill_queues(self) -> None:
-        for side, header, count in ((0, f.A_IN, self.state.in_count), (1, f.A_OUT, self.state.out_count)):
-            table, start = self.state.table(header, count, self.queue_size), 0
-            for both, row in zip(self.queues, self.image.classes, strict=True):
-                queues = both[side]
-                part = table[start : start + len(queues) * row.count].reshape(row.count, len(queues), self.queue_size)
-                for k, (id, color, depth) in enumerate(queues):
-                    part[:, k, f.Q_ID], part[:, k, f.Q_COLOR] = id, -1 if color == NO_COLOR else color
-                    part[:, k, f.Q_DEPTH], part[:, k, f.Q_POPPED] = depth, -1
-                start += len(queues) * row.count
-
     def _operations(self, traced: int) -> None:
         state = self.state
         state.ops = np.zeros(0, np.int64)
@@ -407,6 +397,20 @@ class Builder:
         state.traces = np.zeros(traced * f.TRACE_SIZE, np.int64)
         # More are made when they are needed, twice as many each time.
         grow_operations(state, min(256 + 2 * state.pes, _FIRST_OPERATIONS))
+
+
+def _fill_queues(state: State, queues: list[tuple[Queues, Queues]], queue_size: int, buffers: int) -> None:
+    """What stands in queues and the buffers of routers at first. `queues` are (id, color, depth) of each class's inputs
+    and outputs."""
+    state.table(f.A_BUFFERS, buffers, int(state.cells[f.G_BUF]))[:, f.B_POPPED] = -1
+    for side, header, count in ((0, f.A_IN, state.in_count), (1, f.A_OUT, state.out_count)):
+        table, start = state.table(header, count, queue_size), 0
+        for both, row in zip(queues, state.image.classes, strict=True):
+            part = table[start : start + len(both[side]) * row.count].reshape(row.count, len(both[side]), queue_size)
+            for k, (id, color, depth) in enumerate(both[side]):
+                part[:, k, f.Q_ID], part[:, k, f.Q_COLOR] = id, -1 if color == NO_COLOR else color
+                part[:, k, f.Q_DEPTH], part[:, k, f.Q_POPPED] = depth, -1
+            start += len(both[side]) * row.count
 
 
 def _lines(cells: int) -> int:
