@@ -15,11 +15,11 @@ import numpy as np
 from ..chip import QUEUES, Wafer
 from ..csl.routes import Routes
 from . import fields as f
-from .batched_group import NEVER, ClassState
+from .batched_group import ClassState, orders
 from .batched_routes import RouteMap, static_refusal
 from .batched_run import run_all
 from .batched_streams import NotAlone, TooEarly
-from .batched_tasks import orders
+from .batched_times import NEVER
 from .batched_work import Times, Work
 from .ir import BlockKind, ClassRow, Image, MachineOp, Op
 from .state import Reason, State, Until
@@ -85,7 +85,10 @@ def _attempt(state: State, until: Until, max_cycles: int, wide: bool) -> Reason:
     try:
         work = _work(state, state.data.copy(), state.set, max_cycles)
         work.wide = wide
-        run_all(work)
+        try:
+            run_all(work)
+        finally:
+            work.queue.finish()
         return _commit(state, work, until, _ends(work, state))
     except BaseException:
         state.set[:] = np.unpackbits(kept, count=len(state.set))

@@ -14,9 +14,13 @@ from .batched_group import Group, Value, row, simplest, spread
 from .batched_operations import vector
 from .batched_streams import NotAlone
 from .batched_tasks import activate, block, changed
+from .batched_vector import BYTES
 from .batched_work import Work, past
-from .costs import kind_bytes
-from .ir import BlockKind, Kind, MachineOp, Op
+from .ir import BlockKind, MachineOp, Op
+
+# Members of enumerations are slow to look up.
+_ONE_OPERAND, _SHIFTS = {int(Op.NEG), int(Op.NOT)}, {int(Op.SHL), int(Op.SHR)}
+_CONVERT, _CALL = int(Op.CONVERT), int(Op.CALL)
 
 
 def _spend(g: Group, cost: int) -> None:
@@ -40,8 +44,8 @@ def _move(w: Work, g: Group, op: int, kind: int, d: int, a: int, b: int, c: int,
 
 
 def _arithmetic(w: Work, g: Group, op: int, kind: int, d: int, a: int, b: int, c: int, cost: int) -> bool:
-    y: Value = 0 if op in (Op.NEG, Op.NOT) else g.get(b)
-    if op in (Op.SHL, Op.SHR) and bool(np.any((row(y) < 0) | (row(y) >= 8 * kind_bytes(Kind(kind))))):
+    y: Value = 0 if op in _ONE_OPERAND else g.get(b)
+    if op in _SHIFTS and bool(np.any((row(y) < 0) | (row(y) >= 8 * BYTES[kind]))):
         raise NotAlone("a shift that is too wide")
     g.put(d, bg.arithmetic_of(op, kind, g.get(a), y))
     _spend(g, cost)
@@ -49,20 +53,20 @@ def _arithmetic(w: Work, g: Group, op: int, kind: int, d: int, a: int, b: int, c
 
 
 def _convert(w: Work, g: Group, op: int, kind: int, d: int, a: int, b: int, c: int, cost: int) -> bool:
-    g.put(d, bg.converted(kind, b, g.get(a)) if op == Op.CONVERT else bg.bitcast(kind, g.get(a)))
+    g.put(d, bg.converted(kind, b, g.get(a)) if op == _CONVERT else bg.bitcast(kind, g.get(a)))
     _spend(g, cost)
     return True
 
 
 def _load(w: Work, g: Group, op: int, kind: int, d: int, a: int, b: int, c: int, cost: int) -> bool:
     address = g.get(a) + c
-    g.put(d, bg.loaded(g, w.memory, w.written, address, kind, kind_bytes(Kind(kind))))
+    g.put(d, bg.loaded(g, w.memory, w.written, address, kind, BYTES[kind]))
     _spend(g, cost)
     return True
 
 
 def _store(w: Work, g: Group, op: int, kind: int, d: int, a: int, b: int, c: int, cost: int) -> bool:
-    bg.stored(g, w.memory, w.written, g.get(a) + c, kind, kind_bytes(Kind(kind)), g.get(d))
+    bg.stored(g, w.memory, w.written, g.get(a) + c, kind, BYTES[kind], g.get(d))
     _spend(g, cost)
     return True
 
@@ -110,7 +114,7 @@ def _next_frame(w: Work, g: Group) -> int:
 
 
 def _call(w: Work, g: Group, op: int, kind: int, d: int, a: int, b: int, c: int, cost: int) -> bool:
-    target = a if op == Op.CALL else g.get(a)
+    target = a if op == _CALL else g.get(a)
     if isinstance(target, np.ndarray):
         raise NotAlone("calls of different functions at one place")
     g.frames.append((g.pc, g.base, g.function << 16 | (d + 1)))

@@ -13,15 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .batched_kernels import lanes_arithmetic, lanes_convert, lanes_function, lanes_load, lanes_store, lanes_wrap
-from .batched_queue import Queue, Slot
+from .batched_queue import UNUSED, Queue, Slot
 from .batched_streams import Ints, NotAlone
-from .batched_uniform import UNTESTED, UNWRITTEN, WRITTEN
+from .batched_times import any_later, same
+from .batched_uniform import UNTESTED, UNWRITTEN, VAR_SIZE, VAR_STATE, WRITTEN
 from .ir import ClassRow, Op
 from .reference_values import arithmetic, convert, function, wrap
 
 Value: TypeAlias = "int | Ints"
-NEVER = 1 << 62
 _SIGN = 1 << 63
+_DIVISIONS = {int(Op.DIV), int(Op.REM)}
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +33,11 @@ class Claim:
     high: int
     writes: bool
     end: Ints
+
+
+def orders(row: ClassRow) -> list[int]:
+    """Indices of a class's tasks in the order in which they are chosen; row 0 of arrays is the host's command."""
+    return sorted(range(len(row.tasks)), key=lambda k: row.tasks[k].id)
 
 
 @dataclass(slots=True, eq=False)
@@ -80,29 +86,44 @@ class ClassState:
     # Tasks started, by lane and by row and lane: how far PEs are.
     progress: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     runs: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
-    # Of each variable: its first byte, that behind its last, and whether all PEs have written it (batched_uniform).
+    # Of each variable: where it lies, whether all PEs have written it, what the queue uses of it (batched_uniform).
     variables: Ints = field(init=False)
+    has_unwritten: bool = False
+
+    # The row of each local task by its id; operands by row of `vectors` and the bits of its registers.
+    orders: dict[int, int] = field(default_factory=dict[int, int])
+    arguments_of: dict[tuple[int, ...], Any] = field(default_factory=dict[tuple[int, ...], Any])
 
     def __post_init__(self) -> None:
+        self.orders = {self.row.tasks[k].id: place for place, k in enumerate(orders(self.row), 1)}
         self.variables = np.array(
-            [(s.address, s.address + s.bytes, UNTESTED) for s in self.row.symbols], np.int64
-        ).reshape(-1, 3)
+            [(s.address, s.address + s.bytes, UNTESTED, *UNUSED) for s in self.row.symbols], np.int64
+        ).reshape(-1, VAR_SIZE)
 
     def all_written(self, low: int, high: int, written: NDArray[np.uint8]) -> bool:
         """Whether the bytes low .. high - 1 lie in a variable that all PEs have written."""
-        for k, (first, end, _) in enumerate(self.variables.tolist()):
+        for k, (first, end) in enumerate(self.variables[:, :VAR_STATE].tolist()):
             if first <= low and high <= end:
-                if self.variables[k, 2] == UNTESTED:
+                if self.variables[k, VAR_STATE] == UNTESTED:
                     self.written(k, written)
-                return bool(self.variables[k, 2] == WRITTEN)
+                return bool(self.variables[k, VAR_STATE] == WRITTEN)
         return False
 
     def written(self, variable: int, written: NDArray[np.uint8]) -> None:
-        """Find out whether all PEs have written a variable; what they have not, they may at the next task."""
-        low, high, _ = self.variables[variable]
+        """Find out whether all PEs have written a variable."""
+        low, high = self.variables[variable, :VAR_STATE]
         step = int(self.at[1] - self.at[0]) if len(self.at) > 1 else self.row.memory_bytes
         block = written[self.at[0] : self.at[0] + len(self.at) * step].reshape(len(self.at), -1)
-        self.variables[variable, 2] = WRITTEN if block[:, low:high].all() else UNWRITTEN
+        all_written = bool(block[:, low:high].all())
+        self.variables[variable, VAR_STATE] = WRITTEN if all_written else UNWRITTEN
+        self.has_unwritten |= not all_written
+
+    def forget_unwritten(self) -> None:
+        """A task that begins may find written what was not."""
+        if self.has_unwritten:
+            state = self.variables[:, VAR_STATE]
+            state[state == UNWRITTEN] = UNTESTED
+            self.has_unwritten = False
 
 
 @dataclass(slots=True, eq=False)
@@ -158,9 +179,14 @@ class Group:
             self.elements = 0
 
     def flush(self) -> None:
-        """Do what is queued: registers hold numbers from now on."""
+        """Have done what is queued: registers hold numbers from now on. `reserve` comes before a use of memory."""
         if self.queue.waits:
-            self.queue.run(self.at, self.registers)
+            self.queue.begin(self.home.index, self.home.variables, self.at, self.registers)
+
+    def reserve(self, low: int, high: int, writes: bool) -> None:
+        """Wait until nothing that was queued uses the bytes low .. high - 1 of the class."""
+        self.flush()
+        self.queue.wait(self.home.index, low, high, writes)
 
     def part(self, chosen: Ints) -> Group:
         """The PEs at places `chosen` of the group, as a group of their own."""
@@ -217,7 +243,7 @@ def _joined(a: Value, b: Value, sizes: tuple[int, int], order: Ints) -> Value:
 
 def simplest(value: Value) -> Value:
     """One number where all PEs agree."""
-    if isinstance(value, np.ndarray) and len(value) and (value == value[0]).all():
+    if isinstance(value, np.ndarray) and len(value) and same(value):
         return int(value[0])
     return value
 
@@ -255,7 +281,7 @@ def signed(bits: int) -> int:
 
 def arithmetic_of(op: int, kind: int, a: Value, b: Value) -> Value:
     """An arithmetic instruction. NotAlone for a division by zero or a shift that is too wide."""
-    if op in (Op.DIV, Op.REM) and _any(b, 0) and kind < 9:
+    if op in _DIVISIONS and kind < 9 and _any(b, 0):
         raise NotAlone("a division by zero")
     if not isinstance(a, np.ndarray) and not isinstance(b, np.ndarray):
         return int(arithmetic(op, kind, a, b))
@@ -297,10 +323,9 @@ def math_of(op: int, kind: int, a: Value, b: Value) -> Value:
 
 def loaded(g: Group, memory: Any, written: Any, address: Value, kind: int, size: int) -> Value:
     """LOAD. NotAlone where the reference would find a fault."""
-    guard(g, address, size, False)
-    g.flush()
-    out = np.empty(g.size, np.int64)
-    if not lanes_load(memory, written, g.at, g.home.row.memory_bytes, row(address), kind, out):
+    low, high = guard(g, address, size, False)
+    out, tests = np.empty(g.size, np.int64), not g.home.all_written(low, high, written)
+    if not lanes_load(memory, written, g.at, g.home.row.memory_bytes, row(address), kind, tests, out):
         raise NotAlone("a load of memory that is not set")
     return simplest(out)
 
@@ -308,23 +333,23 @@ def loaded(g: Group, memory: Any, written: Any, address: Value, kind: int, size:
 def stored(g: Group, memory: Any, written: Any, address: Value, kind: int, size: int, value: Value) -> None:
     """STORE."""
     guard(g, address, size, True)
-    g.flush()
     if not lanes_store(memory, written, g.at, g.home.row.memory_bytes, row(address), kind, row(value)):
         raise NotAlone("a store outside memory")
 
 
-def guard(g: Group, address: Value, size: int, writes: bool) -> None:
-    """NotAlone when bytes from `address` are in use by an operation under way, and one of the two writes."""
-    if not g.home.claims:
-        return
+def guard(g: Group, address: Value, size: int, writes: bool) -> tuple[int, int]:
+    """NotAlone when bytes from `address` are in use by an operation under way, and one of the two writes. Waits
+    for what was queued and uses them. The first byte, and that behind the last."""
     low = int(address.min()) if isinstance(address, np.ndarray) else address
     high = (int(address.max()) if isinstance(address, np.ndarray) else address) + size
+    g.reserve(low, high, writes)
     guard_range(g, low, high, writes)
+    return low, high
 
 
 def guard_range(g: Group, low: int, high: int, writes: bool) -> None:
-    """`guard` of the bytes low .. high - 1."""
+    """NotAlone when an operation under way uses the bytes low .. high - 1, and one of the two writes."""
     for claim in g.home.claims:
         shared = low < claim.high and claim.low < high and (writes or claim.writes)
-        if shared and (claim.end[g.lanes] > spread(g.clock, g.size)).any():
+        if shared and any_later(claim.end, g.lanes, row(g.clock)):
             raise NotAlone("memory is used by an operation under way")

@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from .batched_simd import AT_ONCE, add_multiple_at_once
+from .batched_uniform import ADD_MULTIPLE, LOAD
 from .ir import Kind, VectorOp
 from .jit import inner_kernel, kernel, lean_kernel
+from .reference_pointers import pointer_to
 from .reference_values import arithmetic, convert, element, function, size_of, wrap
 
 Array = Any
@@ -66,18 +69,21 @@ def lanes_wrap(kind: int, a: Array, out: Array) -> None:
         out[k] = wrap(a[k], kind)
 
 
-@kernel
-def lanes_load(memory: Array, written: Array, at: Array, bytes: int, address: Array, kind: int, out: Array) -> bool:
-    """Load; false for an address outside memory or a byte that was never written."""
-    size = size_of(kind)
+@lean_kernel
+def lanes_load(
+    memory: Array, written: Array, at: Array, bytes: int, address: Array, kind: int, tests: bool, out: Array
+) -> bool:
+    """Load; false for an address outside memory or, where `tests`, a byte that was never written."""
+    size, step = size_of(kind), np.int64(len(address) > 1)
     for k in range(len(out)):
-        where = address[k % len(address)]
+        where = address[k * step]
         if where < 0 or where + size > bytes:
             return False
         place = at[k] + where
-        for j in range(size):
-            if not written[place + j]:
-                return False
+        if tests:
+            for j in range(size):
+                if not written[place + j]:
+                    return False
         out[k] = load_bits(memory, place, kind)
     return True
 
@@ -116,23 +122,33 @@ def lanes_gather(
     return True
 
 
-@kernel
+@lean_kernel
 def lanes_gather_words(
-    words: Array, written: Array, at: Array, bytes: int, base: Array, stride: Array, out: Array
-) -> bool:
-    """As lanes_gather of aligned elements of 4 bytes, from `words`, the buffer as words."""
+    words: Array, written: Array, at: Array, bytes: int, base: Array, stride: Array, out: Array, tests: bool,
+    first: int, last: int,
+) -> bool:  # fmt: skip
+    """As lanes_gather of aligned elements of 4 bytes of the PEs first .. last - 1, from `words`, the buffer as words;
+    `tests` whether they were written."""
     count = out.shape[1]
-    for k in range(len(at)):
+    for k in range(first, last):
         where, step = base[k % len(base)], stride[k % len(stride)]
-        last = where + (count - 1) * step
-        if min(where, last) < 0 or max(where, last) + 4 > bytes:
+        end = where + (count - 1) * step
+        if min(where, end) < 0 or max(where, end) + 4 > bytes:
             return False
         place = at[k] + where
-        for j in range(count):
-            if not (written[place] and written[place + 1] and written[place + 2] and written[place + 3]):
-                return False
-            out[k, j] = words[place >> 2]
-            place += step
+        if tests:
+            for j in range(count):
+                byte = place + j * step
+                if not (written[byte] and written[byte + 1] and written[byte + 2] and written[byte + 3]):
+                    return False
+        source, apart = place >> 2, step >> 2
+        if apart == 1:
+            t = np.uint64(source)
+            for u in range(np.uint64(count)):
+                out[k, u] = words[t + u]
+        else:
+            for j in range(count):
+                out[k, j] = words[source + j * apart]
     return True
 
 
@@ -318,17 +334,20 @@ def lanes_queue(
 ) -> None:
     """Rows of batched_queue.Queue for the PEs first .. last - 1, LANES of them after another: `at` in words, scratch
     slots[slot, LANES], the slots `live` to out[live, pe]."""
+    memory, starts, scratch = pointer_to(words), pointer_to(at), pointer_to(slots)
     for block in range(first, last, LANES):
         end = min(block + LANES, last)
-        for i in range(rows.shape[0]):
+        for i in range(len(rows)):
             op, count, d = np.int64(rows[i, 0]), np.int64(rows[i, 1]), np.int64(rows[i, 2])
-            if op < 0:
+            if op == ADD_MULTIPLE:
+                b, slot, factor = np.int64(rows[i, 8]), np.int64(rows[i, 11]) * LANES, np.int64(rows[i, 12])
                 for k in range(block, end):
-                    slots[count, k - block] = words[at[k] + d]
-            elif op == MAC and rows[i, 7] == 0 and rows[i, 10] == 1 and d == rows[i, 5] and _dense(rows, i):
-                b, z = np.int64(rows[i, 8]), np.int64(rows[i, 11])
+                    z = memory[starts[k] + factor]
+                    scratch[slot + k - block] = z
+                    _add_multiple(memory, starts[k] + d, starts[k] + b, count, z)
+            elif op == LOAD:
                 for k in range(block, end):
-                    _add_multiples(words, at[k] + d, at[k] + b, count, slots[z, k - block])
+                    scratch[count * LANES + k - block] = memory[starts[k] + d]
             else:
                 for k in range(block, end):
                     _queue_row(words, at[k], rows, i, slots, k - block)
@@ -338,17 +357,15 @@ def lanes_queue(
 
 
 @inner_kernel
-def _dense(rows: Array, i: int) -> bool:
-    """Whether the strides of a row with three operands in memory are one word."""
-    return rows[i, 3] == 1 and rows[i, 6] == 1 and rows[i, 9] == 1
-
-
-@inner_kernel
-def _add_multiples(words: Array, d: int, b: int, count: int, z: float) -> None:
-    """words[d ...] += words[b ...] * z. Indices have no sign, so that several elements are done at once."""
-    to, by = np.uint64(d), np.uint64(b)
-    for u in range(np.uint64(count)):
-        words[to + u] += np.float32(words[by + u] * z)
+def _add_multiple(words: Array, d: int, b: int, count: int, z: float) -> None:
+    """words[d ...] += words[b ...] * z, one after the other as far as anyone can tell."""
+    done = np.int64(0)
+    if d <= b or d - b >= AT_ONCE:
+        while done + AT_ONCE <= count:
+            add_multiple_at_once(words, d + done, b + done, z)
+            done += AT_ONCE
+    for j in range(done, count):
+        words[d + j] += np.float32(words[b + j] * z)
 
 
 @inner_kernel

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from . import batched_group as bg
-from .batched_group import NEVER, Claim, ClassState, Group, later, pick, simplest, spread
+from .batched_group import Claim, ClassState, Group, later, pick, row, simplest, spread
 from .batched_routes import FROM_PE, LINKS
 from .batched_streams import Inbox, Ints, NotAlone, Taken, popped
 from .batched_tasks import activate, block
+from .batched_times import NEVER, any_later, any_under_way
 from .batched_vector import (
     Operand,
     Operation,
@@ -23,23 +24,23 @@ from .batched_vector import (
     issue,
     move_words,
     over_memory,
-    span_of,
     values_of,
 )  # fmt: skip
 from .batched_work import Work, past
-from .ir import V, VectorOp
+from .ir import V
 
 
 def vector(w: Work, g: Group, op: int, kind: int, d: int, a: int, b: int, c: int, cost: int) -> bool:
     """VECTOR: an operation issued, or a DSR loaded."""
-    if w.image.vectors[a, V.OP] == VectorOp.LOAD_DSR:
+    form = w.forms[a]
+    if form is None:
         _load_dsr(w, g, a, cost)
         return True
     g.settle()
-    o = issue(g, w.image.vectors, a, cost)
+    o = issue(g, form, a, cost)
     g.home.elements[g.lanes] += o.count
     g.put(d, 1)
-    return _stream(w, g, o) if o.streams else _in_memory(w, g, o, cost)
+    return _stream(w, g, o) if o.arguments.streams else _in_memory(w, g, o, cost)
 
 
 def _load_dsr(w: Work, g: Group, number: int, cost: int) -> None:
@@ -60,7 +61,7 @@ def _in_memory(w: Work, g: Group, o: Operation, cost: int) -> bool:
     home, free = g.home, pick(g.home.vector_free, g.lanes)
     end = later(g.clock + cost, free) + cycles_of(o)
     home.vector_free[g.lanes] = end
-    if not o.is_async:
+    if not o.form.is_async:
         g.clock = simplest(end) if isinstance(end, np.ndarray) else end
         return True
     ends = spread(end, g.size)
@@ -73,13 +74,10 @@ def _in_memory(w: Work, g: Group, o: Operation, cost: int) -> bool:
 def _claim(home: ClassState, o: Operation, lanes: Ints, ends: Any) -> list[Claim]:
     """The memory of an operation under way is in use until `ends`."""
     made: list[Claim] = []
-    for k, operand in enumerate(o.operands):
-        if operand.what != "memory" or not o.count:
-            continue
-        low, high = span_of(operand, o.count)
+    for low, high, writes in o.arguments.spans if o.count else []:
         end = np.full(home.row.count, -1, np.int64)
         end[lanes] = ends
-        made.append(Claim(low, high, k == 0, end))
+        made.append(Claim(low, high, writes, end))
     home.claims += made
     return made
 
@@ -88,29 +86,30 @@ def _stream(w: Work, g: Group, o: Operation) -> bool:
     home = g.home
     for operand in o.operands:
         if operand.what in ("in", "out"):
-            _use_queue(home, o, operand, spread(g.clock, g.size))
-        elif operand.what == "memory":
-            low, high = span_of(operand, max(o.count, 1))
-            bg.guard_range(g, low, high, operand is o.operands[0])
+            _use_queue(home, o, operand, row(g.clock))
+    for low, high, writes in o.arguments.spans:
+        bg.guard_range(g, low, high, writes)
     o.claims = _claim(home, o, g.lanes, NEVER)
-    o.waiting = np.ones(g.size, bool)
+    o.waiting, o.left = np.ones(g.size, bool), g.size
     o.position = np.full(home.row.count, -1, np.int32)
     o.position[g.lanes] = np.arange(g.size, dtype=np.int32)
-    if o.is_async:
+    if o.form.is_async:
         g.clock = simplest(o.ready)
     else:
         o.group = g
-    for operand in o.inputs:
+    for operand in o.arguments.inputs:
         w.waiting.setdefault((home.index, operand.color), []).append(o)
     _attempt(w, o, np.arange(g.size))
-    return o.is_async
+    return o.form.is_async
 
 
 def _use_queue(home: ClassState, o: Operation, operand: Operand, clock: Ints) -> None:
     """NotAlone when a queue is still in use, or a color leaves by two queues."""
     key = (operand.what == "in", operand.queue)
-    until = home.queue_until.setdefault(key, np.full(home.row.count, -1, np.int64))
-    if (until[o.lanes] > clock).any():
+    if key not in home.queue_until:
+        home.queue_until[key] = np.full(home.row.count, -1, np.int64)
+    until = home.queue_until[key]
+    if any_later(until, o.lanes, clock):
         raise NotAlone("a queue is used by two operations")
     until[o.lanes] = NEVER
 
@@ -124,14 +123,16 @@ def wake(w: Work, index: int, color: int, lanes: Ints) -> None:
         places = places[o.waiting[places]]
         if len(places):
             _attempt(w, o, places)
-    w.waiting[index, color] = [o for o in operations if o.waiting.any()]
+    w.waiting[index, color] = [o for o in operations if o.left]
 
 
 def _attempt(w: Work, o: Operation, places: Ints) -> None:
     """Do the operation for those of the PEs at `places` for which all words have come."""
-    if o.count and o.inputs:
+    if o.count and o.arguments.inputs:
+        if not all(inbox(w, o.home, operand).segments for operand in o.arguments.inputs):
+            return
         enough = np.ones(len(places), bool)
-        for operand in o.inputs:
+        for operand in o.arguments.inputs:
             enough &= inbox(w, o.home, operand).held(o.lanes[places]) >= o.count
         places = places[enough]
     if not len(places):
@@ -158,10 +159,10 @@ def _inbox(w: Work, home: ClassState, color: int) -> Inbox:
 
 def _by_segment(w: Work, o: Operation, places: Ints) -> Iterable[Ints]:
     """Parts of `places` whose words come from the same streams."""
-    if not o.count or not o.inputs:
+    if not o.count or all(len(inbox(w, o.home, operand).segments) == 1 for operand in o.arguments.inputs):
         return [places]
     labels = np.zeros(len(places), np.int64)
-    for operand in o.inputs:
+    for operand in o.arguments.inputs:
         found = inbox(w, o.home, operand).first_segment(o.lanes[places])
         labels = labels * (int(found.max()) + 2) + found
     return [places[labels == label] for label in np.unique(labels)]
@@ -171,20 +172,16 @@ def _do_stream(w: Work, o: Operation, chosen: Ints) -> None:
     home, lanes, n = o.home, o.lanes[chosen], o.count
     ready = o.ready[chosen]
     o.waiting[chosen] = False
+    o.left -= len(chosen)
     if not n:
         _end_stream(w, o, chosen, ready)
         return
     words: list[Taken] = []
     first, times = ready, None
     looks: list[tuple[Inbox, int, Ints, Ints | None]] = []
-    for operand in o.inputs:
+    for operand in o.arguments.inputs:
         box = inbox(w, home, operand)
         index = int(box.first_segment(lanes[:1])[0])
-        if (
-            box.segments[index].count < n
-            or (box.segments[index].count - box.segments[index].taken[box.segments[index].row_of[lanes]] < n).any()
-        ):
-            raise NotAlone("an operation takes words of several streams")
         values, arrived, arrivals = box.look(lanes, index, n)
         words.append(values)
         looks.append((box, index, arrived, arrivals))
@@ -198,12 +195,14 @@ def _do_stream(w: Work, o: Operation, chosen: Ints) -> None:
             came = arrivals if arrivals is not None else arrived[:, None] + steps
             late = (done - came).max(axis=1)
         box.take(lanes, index, n, late, last, arrived)
-    if o.moves_words:
+    for low, high, writes in o.arguments.spans:
+        w.queue.wait(home.index, low, high, writes)
+    if o.arguments.moves_words:
         move_words(o, chosen, words[0], w.all)
-    elif o.output is None:
+    elif o.arguments.output is None:
         into_memory(o, chosen, values_of(o, chosen, words, w.all), w.all)
     else:
-        _send(w, home, lanes, o.output, values_of(o, chosen, words, w.all), first, times)
+        _send(w, home, lanes, o.arguments.output, values_of(o, chosen, words, w.all), first, times)
     _end_stream(w, o, chosen, last + 1)
 
 
@@ -224,7 +223,7 @@ def _end_stream(w: Work, o: Operation, chosen: Ints, ends: Ints) -> None:
             o.home.queue_until[operand.what == "in", operand.queue][lanes] = ends
     for claim in o.claims:
         claim.end[lanes] = ends
-    if not o.waiting.any():
+    if not o.left:
         _drop_claims(o.home)
     if o.group is None:
         _follow(w, o, lanes, ends, chosen)
@@ -236,8 +235,7 @@ def _end_stream(w: Work, o: Operation, chosen: Ints, ends: Ints) -> None:
 
 def _drop_claims(home: ClassState) -> None:
     """Forget memory whose operations ended before all their PEs' main threads came to where they are."""
-    horizon = np.where(home.idle, home.free, home.picked)
-    home.claims[:] = [c for c in home.claims if (c.end > horizon).any()]
+    home.claims[:] = [c for c in home.claims if any_under_way(c.end, home.idle, home.free, home.picked)]
 
 
 def _follow(w: Work, o: Operation, lanes: Ints, ends: Ints, chosen: Ints) -> None:
@@ -267,12 +265,19 @@ def _send(
     w.proof.use(paths.link, on_link, on_link + span[paths.link_row])
     w.routes.count_words(output.color, paths, n)
     delay = 1 + 2 * t.ramp + paths.hops * t.hop
-    classes = np.searchsorted(w.starts, paths.pe, side="right") - 1
     kept = np.ascontiguousarray(values)
-    for index in [int(x) for x in np.unique(classes)]:
-        to, sel = w.classes[index], np.flatnonzero(classes == index)
-        rows, there = paths.row[sel], paths.pe[sel] - w.classes[index].row.first
+    for index, sel in _by_class(w, paths.pe):
+        to = w.classes[index]
+        rows, there = paths.row[sel], paths.pe[sel] - to.row.first
         arrival = first[rows] + delay[sel]
         arrivals = None if times is None else times[rows] + delay[sel][:, None]
         _inbox(w, to, output.color).put(there, kept, rows, arrival, arrivals)
         w.arrived.append((index, output.color, there))
+
+
+def _by_class(w: Work, pes: Ints) -> Iterable[tuple[int, Any]]:
+    """(class, places) of the PEs."""
+    if len(w.classes) == 1:
+        return [(0, slice(None))] if len(pes) else []
+    classes = np.searchsorted(w.starts, pes, side="right") - 1
+    return [(int(k), np.flatnonzero(classes == k)) for k in np.unique(classes)]

@@ -85,14 +85,13 @@ class RouteMap:
             self._grids[color] = np.ascontiguousarray(grid.ravel(), np.int32)
         size = (self._height, self._width)
         while True:
-            ends, links = (np.empty((self._room, 3), np.int64) for _ in range(2))
+            ends, links = (np.empty((3, self._room), np.int64) for _ in range(2))
             counts = np.zeros(2, np.int64)
             came = follow(
                 self._grids[color], self._rx, self._tx, self._pe_at, self._place[pes], *size, ends, links, counts
             )  # fmt: skip
             if came == _DONE:
-                columns = (*ends[: counts[0]].T, *links[: counts[1]].T)
-                return Paths(*(np.ascontiguousarray(c) for c in columns))
+                return Paths(*(c[: counts[0]].copy() for c in ends), *(c[: counts[1]].copy() for c in links))
             if came != _FULL:
                 raise NotAlone(_TOLD[came].format(color=color))
             self._room *= 4
@@ -107,22 +106,22 @@ class RouteMap:
 def follow(
     grid: Any, rx: Any, tx: Any, pe_at: Any, sources: Any, height: int, width: int, ends: Any, links: Any, counts: Any
 ) -> int:  # fmt: skip
-    """The paths from the places `sources` into ends[., (row, pe, hops)] and links[., (row, link, hops)], `counts` of
+    """The paths from the places `sources` into ends[(row, pe, hops), .] and links[(row, link, hops), .], `counts` of
     both; how it ended."""
     places = np.int64(height) * width
     # Of each fork at most three ways wait while one is followed.
     most = 2 * (np.int64(height) + width) + 2
     for row in range(len(sources)):
         waiting, before = 1, counts[1]
-        top = len(links) - 3 * (most + 2)
+        top = links.shape[1] - 3 * (most + 2)
         # Places that wait are kept behind the links; `top` is where they begin.
         if counts[1] >= top:
             return _FULL
-        links[top, 0], links[top, 1], links[top, 2] = sources[row], RAMP, 0
+        links[0, top], links[1, top], links[2, top] = sources[row], RAMP, 0
         while waiting:
             waiting -= 1
-            place, side, hops = links[top + waiting, 0], links[top + waiting, 1], links[top + waiting, 2]
-            if counts[1] + LINKS > top or counts[0] >= len(ends):
+            place, side, hops = links[0, top + waiting], links[1, top + waiting], links[2, top + waiting]
+            if counts[1] + LINKS > top or counts[0] >= ends.shape[1]:
                 return _FULL
             if hops >= most or counts[1] - before > LINKS * places:
                 return _CIRCLE
@@ -134,7 +133,7 @@ def follow(
                 if pe_at[place] < 0:
                     return _NO_PROGRAM
                 n = counts[0]
-                ends[n, 0], ends[n, 1], ends[n, 2] = row, pe_at[place], hops
+                ends[0, n], ends[1, n], ends[2, n] = row, pe_at[place], hops
                 counts[0] = n + 1
                 _link(links, counts, row, place * LINKS + RAMP, hops)
             for direction in range(4):
@@ -155,7 +154,7 @@ def follow(
                     return _OUTSIDE
                 _link(links, counts, row, place * LINKS + direction, hops)
                 at = top + waiting
-                links[at, 0], links[at, 1], links[at, 2] = y * width + x, direction ^ 1, hops + 1
+                links[0, at], links[1, at], links[2, at] = y * width + x, direction ^ 1, hops + 1
                 waiting += 1
     return _DONE
 
@@ -163,7 +162,7 @@ def follow(
 @inner_kernel
 def _link(links: Any, counts: Any, row: int, link: int, hops: int) -> None:
     n = counts[1]
-    links[n, 0], links[n, 1], links[n, 2] = row, link, hops
+    links[0, n], links[1, n], links[2, n] = row, link, hops
     counts[1] = n + 1
 
 

@@ -6,12 +6,12 @@ Must not know how state is kept between runs, nor what instructions do.
 from __future__ import annotations
 
 from .batched_code import HANDLERS
-from .batched_group import NEVER, ClassState, Group, row, simplest
+from .batched_group import ClassState, Group, row, simplest
 from .batched_operations import wake
 from .batched_streams import NotAlone
 from .batched_stretch import bounds_of, enter
 from .batched_tasks import Start, changed, first_start
-from .batched_uniform import UNTESTED, UNWRITTEN
+from .batched_times import NEVER
 from .batched_work import Work
 from .ir import Op
 
@@ -29,8 +29,9 @@ def run_all(w: Work) -> None:
             wake(w, *w.arrived.pop())
         elif not _go_on(w):
             break
+    w.queue.finish()
     w.proof.check()
-    if any(o.waiting.any() for ops in w.waiting.values() for o in ops):
+    if any(o.left for ops in w.waiting.values() for o in ops):
         raise NotAlone("operations wait for words that never come")
     if any(box.segments for box in w.inboxes.values()):
         raise NotAlone("words are left in queues")
@@ -70,7 +71,7 @@ def _begin(w: Work, home: ClassState, found: Start) -> None:
     progress = int(home.progress[lanes].min()) + 1
     home.progress[lanes] += 1
     home.runs[order, lanes] += 1
-    home.variables[home.variables[:, 2] == UNWRITTEN, 2] = UNTESTED
+    home.forget_unwritten()
     home.active[order, lanes] = NEVER
     home.idle[lanes] = False
     home.picked_before[lanes], home.picked[lanes] = home.picked[lanes], start

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from .batched_times import first_segment, held_words, in_order, take_words
+
 Ints = NDArray[np.int64]
 # Intervals kept until they are checked.
 _MOST_INTERVALS = 4_000_000
@@ -46,15 +48,15 @@ class Proof:
         if not self._parts:
             return
         link, first, last = (np.concatenate(c) for c in zip(*self._parts, strict=True))
-        order = np.lexsort((first, link))
-        link, first, last = link[order], first[order], last[order]
-        same = link[1:] == link[:-1]
-        if (same & (first[1:] <= last[:-1])).any():
-            raise NotAlone("streams share a link at the same time")
-        starts = np.flatnonzero(np.concatenate(([True], ~same)))
-        ends = np.concatenate((starts[1:], [len(link)])) - 1
-        self._parts = [(link[starts], first[starts], last[ends])]
-        self._count = len(starts)
+        begin, end = (np.full(int(link.max()) + 1, -1, np.int64) for _ in range(2))
+        # Streams are mostly found in the order of time.
+        if not in_order(link, first, last, begin, end):
+            order = np.lexsort((first, link))
+            if not in_order(link[order], first[order], last[order], begin, end):
+                raise NotAlone("streams share a link at the same time")
+        used = np.flatnonzero(begin >= 0)
+        self._parts = [(used, begin[used], end[used])]
+        self._count = len(used)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,20 +128,14 @@ class Inbox:
         """Words that wait for each lane."""
         total = np.zeros(len(lanes), np.int64)
         for s in self.segments:
-            row = s.row_of[lanes]
-            here = row >= 0
-            total[here] += s.count - s.taken[row[here]]
+            held_words(total, lanes, s.row_of, s.taken, s.count)
         return total
 
     def first_segment(self, lanes: Ints) -> Ints:
         """Index of the segment that holds the next word of each lane, or -1."""
         made = np.full(len(lanes), -1, np.int64)
-        for k in range(len(self.segments) - 1, -1, -1):
-            s = self.segments[k]
-            row = s.row_of[lanes]
-            here = np.flatnonzero(row >= 0)
-            here = here[s.taken[row[here]] < s.count]
-            made[here] = k
+        for k, s in enumerate(self.segments):
+            first_segment(made, lanes, s.row_of, s.taken, s.count, k)
         return made
 
     def look(self, lanes: Ints, index: int, count: int) -> tuple[Taken, Ints, Ints | None]:
@@ -148,6 +144,8 @@ class Inbox:
         s = self.segments[index]
         row = s.row_of[lanes]
         taken = s.taken[row]
+        if s.count - int(taken.max()) < count:
+            raise NotAlone("an operation takes words of several streams")
         words = Taken(s.values, s.value_row[row], taken, count)
         if s.times is None:
             return words, s.first[row] + taken, None
@@ -159,16 +157,12 @@ class Inbox:
         them at `arrived`. NotAlone when the queue may have been full while they came: a word finds room if those
         before it waited less than the depth, or if all of its stream fit in and the queue was empty."""
         s = self.segments[index]
-        row = s.row_of[lanes]
-        waited = late >= self.depth
-        fresh = s.taken[row] == 0
-        crowded = fresh & (self.last_taken[lanes] >= arrived - (self.room - self.depth))
-        if (waited & (s.count > self.room)).any() or (crowded & (waited | self.was_late[lanes])).any():
+        words = np.array([count, s.count, self.room, self.depth], np.int64)
+        if not take_words(
+            s.taken, s.row_of, self.last_taken, self.was_late, lanes, late, last, arrived, words
+        ):  # fmt: skip
             raise NotAlone("a queue may have been full")
-        self.was_late[lanes] = waited | (self.was_late[lanes] & ~fresh)
-        s.taken[row] += count
         s.left -= count * len(lanes)
-        self.last_taken[lanes] = last
         if not s.left:
             self.segments.remove(s)
 

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import batched_uniform as u
-from .batched_group import NEVER, Group, row, signed, spread
+from .batched_group import Group, row, signed
 from .batched_queue import Queue, Slot
 from .batched_streams import Ints, NotAlone
+from .batched_times import any_later
 from .ir import Image, Kind, Op, V
 
 # Instructions that must come out of entering at a call or the end of a loop; else it is not tried there again.
@@ -121,8 +122,8 @@ def _state(g: Group, bounds: tuple[int, bool, int]) -> Ints:
 
 def _claims(g: Group) -> Ints:
     """The memory that operations under way may still use at the clock of the group or later."""
-    clock = spread(g.clock, g.size)
-    live = [(c.low, c.high, c.writes) for c in g.home.claims if (c.end[g.lanes] > clock).any()]
+    clock = row(g.clock)
+    live = [(c.low, c.high, c.writes) for c in g.home.claims if any_later(c.end, g.lanes, clock)]
     return np.array(live, np.int64).reshape(-1, 3)
 
 
@@ -143,4 +144,4 @@ def _leave(g: Group, numbers: Ints, tags: NDArray[np.uint8], frames: Ints, state
 def bounds_of(groups: list[Group], g: Group, meeting: int, last: int) -> tuple[int, bool, int]:
     """What bounds a stay of `g` while `groups` wait: it must not call where it could meet one."""
     deeper = any(p.home is g.home and len(p.frames) > len(g.frames) for p in groups)
-    return min(meeting, NEVER), not deeper, last
+    return meeting, not deeper, last

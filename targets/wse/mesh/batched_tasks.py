@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .batched_group import NEVER, ClassState, Value
+from . import batched_times as times_of
+from .batched_group import ClassState, Value
 from .batched_streams import Ints, NotAlone, TooEarly
-from .ir import ClassRow
-
-_WHEEL = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +36,13 @@ def first_start(home: ClassState, wide: bool) -> Start | None:
 
 def _found_start(home: ClassState, wide: bool) -> Start | bool:
     start, rows = next_tasks(home)
-    ready = np.flatnonzero(start < NEVER)
-    if not len(ready):
+    found = np.empty(len(start), np.int64)
+    count = times_of.first_start(start, rows, home.progress, home.runs, wide, found)
+    if not count:
         return False
-    measure = home.progress[ready] + 1 if wide else start[ready]
-    k = int(np.argmin(measure))
-    wanted = int(rows[ready[k]])
-    lanes = ready[rows[ready] == wanted]
-    if wide:
-        runs = home.runs[wanted, lanes]
-        lanes = lanes[runs == home.runs[wanted, ready[k]]]
-    return Start(int(measure[k]), wanted, lanes, start[lanes])
+    lanes = found[:count]
+    measure = home.progress[lanes].min() + 1 if wide else start[lanes].min()
+    return Start(int(measure), int(rows[lanes[0]]), lanes, start[lanes])
 
 
 def changed(home: ClassState) -> None:
@@ -58,31 +52,21 @@ def changed(home: ClassState) -> None:
 def next_tasks(home: ClassState) -> tuple[Ints, Ints]:
     """For each PE of a class: when its next task begins (NEVER: none does) and the row of `home.active` it is."""
     if home.following is None:
-        ready = np.where(home.block_at > home.unblock_at, NEVER, np.maximum(home.active, home.unblock_at))
-        ready = np.where(home.active >= NEVER, NEVER, ready)
-        start = np.maximum(ready.min(axis=0), home.free)
-        start = np.where(home.idle & (start < NEVER), start, NEVER)
-        turns = np.where(ready <= start, _turn(home.ids[:, None], home.last_id), 2 * _WHEEL)
-        home.following = start, np.argmin(turns, axis=0)
+        start, rows = (np.empty(home.row.count, np.int64) for _ in range(2))
+        times_of.next_tasks(
+            home.active, home.block_at, home.unblock_at, home.free, home.idle, home.ids, home.last_id, start, rows
+        )
+        home.following = start, rows
     return home.following
-
-
-def _turn(task: Any, last: Ints) -> Ints:
-    """How far ids are behind the one taken last, on the wheel; the host's command is before all."""
-    return np.where(task < 0, -1, (task - last - 1) % _WHEEL)
 
 
 def notice(home: ClassState, lanes: Ints, times: Ints, order: int) -> None:
     """Something became known that lets task `order` run from `times` on. TooEarly when a PE has chosen without it what
     it would not have chosen with it."""
-    picked = home.picked[lanes]
-    early = times <= picked
-    if not early.any():
-        return
-    waited = (picked > home.picked_free[lanes]) & (times < picked)
-    last = home.id_before[lanes]
-    better = _turn(home.ids[order], last) <= _turn(home.ids[home.picked_order[lanes]], last)
-    if (early & (waited | better | (times <= home.picked_before[lanes]))).any():
+    if times_of.chosen_too_early(
+        home.picked, home.picked_free, home.picked_before, home.picked_order, home.id_before, home.ids, order, lanes,
+        times,
+    ):  # fmt: skip
         raise TooEarly("a task was chosen before another was known to be active")
 
 
@@ -90,24 +74,16 @@ def activate(home: ClassState, lanes: Ints, times: Ints, task: Value) -> None:
     """The local task `task` becomes active."""
     for number, chosen in parts(task, len(lanes)):
         order = _order_of(home, number)
-        some = lanes[chosen]
+        some, when = lanes[chosen], times[chosen]
         changed(home)
-        active = home.active[order, some]
-        home.active[order, some] = np.minimum(active, times[chosen])
-        if not (home.block_at[order, some] > home.unblock_at[order, some]).all():
-            notice(home, some, times[chosen], order)
+        if times_of.activate(home.active[order], home.block_at[order], home.unblock_at[order], some, when):
+            notice(home, some, when, order)
 
 
 def _order_of(home: ClassState, number: int) -> int:
-    for k, task in enumerate(home.row.tasks):
-        if task.kind == "local" and task.id == number:
-            return orders(home.row).index(k) + 1
-    raise NotAlone(f"local task {number} is bound to nothing")
-
-
-def orders(row: ClassRow) -> list[int]:
-    """Indices of a class's tasks in the order in which they are chosen; row 0 of arrays is the host's command."""
-    return sorted(range(len(row.tasks)), key=lambda k: row.tasks[k].id)
+    if number not in home.orders:
+        raise NotAlone(f"local task {number} is bound to nothing")
+    return home.orders[number]
 
 
 def parts(value: Value, size: int) -> Iterable[tuple[int, Any]]:
@@ -146,5 +122,5 @@ def _unblock_one(home: ClassState, order: int, lanes: Ints, times: Ints) -> None
     home.latest[order, lanes] = np.maximum(latest, times)
     counts = (times > blocked) & ((blocked > unblocked) | (times < unblocked))
     home.unblock_at[order, lanes] = np.where(counts, times, unblocked)
-    active = home.active[order, lanes] < NEVER
+    active = home.active[order, lanes] < times_of.NEVER
     notice(home, lanes[active], times[active], order)

@@ -50,13 +50,16 @@ U_SIZE = 14
 # Why a run stopped: an instruction that is not done here; a variable of which it is not known whether all PEs have
 # written it; a queue that is full; a time or number of instructions that is used up.
 OTHER, UNKNOWN, FULL, BUDGET = range(4)
-# Whether all PEs have written a variable.
+# Variables of a class: first byte, behind the last, whether all PEs have written it; then what the queue uses of it:
+# from and behind what is read, and what is written.
+(VAR_LOW, VAR_HIGH, VAR_STATE, VAR_READ, VAR_READ_END, VAR_WRITE, VAR_WRITE_END, VAR_SIZE) = range(8)
 UNTESTED, UNWRITTEN, WRITTEN = range(3)
 
 # The queue. Rows: the VectorOp or LOAD | elements, or of a load the slot | destination: word and stride | three
-# sources: what, then word and stride of memory (0) or the slot (1).
+# sources: what, then word and stride of memory (0) or the slot (1). ADD_MULTIPLE is a MAC onto its first source with no
+# stride, whose factor (the last source) is loaded first: its slot, then where it lies.
 ROW = 13
-LOAD = -1
+LOAD, ADD_MULTIPLE = -1, -2
 IN_MEMORY, IN_SLOT = 0, 1
 MOST_ROWS, MOST_CONSTANTS = 1 << 15, 64
 Q_ROWS, Q_SLOTS, Q_CONSTANTS, Q_SIZE = 0, 1, 2, 3
@@ -81,8 +84,8 @@ def run_uniform(
     frames: Array, symbols: Array, claims: Array, rows: Array, fixed: Array, Q: Array, S: Array,
 ) -> None:  # fmt: skip
     """Run from S[U_PC] on. `code` has the cost as its last column, `sizes` and `entries` are of functions, `plain`
-    tells which `vectors` may be queued; `symbols` are (first byte, behind the last, UNTESTED ...), `claims` memory in
-    use (first byte, behind the last, written?). Registers, frames, queue and S are as they are left."""
+    tells which `vectors` may be queued; `symbols` are variables (VAR_...), `claims` memory in use (first byte, behind
+    the last, written?). Registers, frames, queue and S are as they are left."""
     while True:
         pc = S[U_PC]
         if S[U_DEPTH] == 0 and pc >= S[U_MEETING]:
@@ -200,22 +203,25 @@ def _frames(
 
 @inner_kernel
 def _usable(symbols: Array, claims: Array, low: int, high: int, writes: bool, S: Array) -> int:
-    """-1 when the bytes low .. high - 1 are of one variable that all PEs have written, and are not in use."""
-    found = False
+    """-1 when all PEs have written the variable of the bytes low .. high - 1, and nothing else uses them."""
+    found = np.int64(-1)
     for k in range(len(symbols)):
-        if symbols[k, 0] <= low and low < symbols[k, 1]:
-            if high > symbols[k, 1] or symbols[k, 2] == UNWRITTEN:
+        if symbols[k, VAR_LOW] <= low and low < symbols[k, VAR_HIGH]:
+            if high > symbols[k, VAR_HIGH] or symbols[k, VAR_STATE] == UNWRITTEN:
                 return OTHER
-            if symbols[k, 2] == UNTESTED:
+            if symbols[k, VAR_STATE] == UNTESTED:
                 S[U_SYMBOL] = k
                 return UNKNOWN
-            found = True
+            found = k
             break
-    if not found:
+    if found < 0:
         return OTHER
     for k in range(len(claims)):
         if low < claims[k, 1] and claims[k, 0] < high and (writes or claims[k, 2]):
             return OTHER
+    column = VAR_WRITE if writes else VAR_READ
+    symbols[found, column] = min(symbols[found, column], low)
+    symbols[found, column + 1] = max(symbols[found, column + 1], high)
     return -1
 
 
@@ -284,7 +290,7 @@ def _vector(
             column += 1
         rows[r, column], rows[r, column + 1] = at >> 2 if memory else at, stride
         column += 2
-    Q[Q_ROWS] = r + 1
+    Q[Q_ROWS] = r if _joined(rows, r) else r + 1
     S[U_ELEMENTS] += n
     S[U_OFFSET] += setup + (n + width - 1) // width
     S[U_VECTOR], S[U_ISSUED] = S[U_OFFSET], 1
@@ -293,6 +299,22 @@ def _vector(
     if d >= 0:
         R[base + d], tags[base + d] = 1, NUMBER
     return -1
+
+
+@inner_kernel
+def _joined(rows: Array, r: int) -> bool:
+    """Whether row `r` could be made one with the load before it."""
+    if r == 0 or rows[r, 0] != _MAC or rows[r - 1, 0] != LOAD or rows[r, 10] != IN_SLOT or rows[r, 7] != IN_MEMORY:
+        return False
+    if rows[r, 11] != rows[r - 1, 1] or rows[r, 2] != rows[r, 5]:
+        return False
+    if rows[r, 3] != 1 or rows[r, 6] != 1 or rows[r, 9] != 1:
+        return False
+    word = rows[r - 1, 2]
+    for column in range(ROW - 1):
+        rows[r - 1, column] = rows[r, column]
+    rows[r - 1, 0], rows[r - 1, ROW - 1] = ADD_MULTIPLE, word
+    return True
 
 
 @inner_kernel

@@ -6,6 +6,7 @@ Must not know who runs when; what a finished operation brings about is told to t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from .batched_kernels import (
 from .batched_streams import Ints, NotAlone, Taken
 from .batched_threads import over_lanes
 from .costs import kind_bytes
-from .ir import FLAG_INDEX, NO_COLOR, Dsd, Kind, V, VectorOp
+from .ir import FLAG_INDEX, NO_COLOR, Dsd, Image, Kind, V, VectorOp
 from .reference_values import stride_width
 
 _OPERAND0 = int(V.OPERAND0)
@@ -34,6 +35,9 @@ _FAST = {int(o) for o in (VectorOp.MAC, VectorOp.ADD, VectorOp.SUB, VectorOp.MUL
 _F32 = int(Kind.F32)
 _UNSET = "an operation over memory that is not set"
 Words = NDArray[np.uint32]
+# Arguments kept for a class.
+_MOST_ARGUMENTS = 4096
+BYTES = {int(kind): kind_bytes(kind) for kind in Kind}
 # An extent without end.
 _INFINITE = 0x7FFF
 
@@ -52,48 +56,95 @@ class Operand:
     dsr: int = -1
 
 
-@dataclass(slots=True, eq=False)
-class Operation:
-    """An operation issued by PEs (`lanes`) of a class: what it does, since when it may, and what follows it."""
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A row of `vectors`: the operation, registers of operands with their Kinds, what else it says; `refusal` tells why
+    only the reference does it."""
 
-    home: ClassState
-    lanes: Ints
     op: int
     kind: int
     source: int
     width: int
-    count: int
-    operands: list[Operand]
-    ready: Ints
+    registers: tuple[int, ...]
+    kinds: tuple[int, ...]
+    dsds: int
+    pointers: int
     is_async: bool
+    activate: int
+    unblock: int
+    refusal: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arguments:
+    """The operands of an operation, and what follows from them: those that bring and take words, elements, the memory
+    in use as (low, high, written?), and whether words of 4 bytes go to memory as they come."""
+
+    all: list[Operand]
+    inputs: list[Operand]
+    output: Operand | None
+    count: int
+    spans: list[tuple[int, int, bool]]
+    moves_words: bool
+
+    @property
+    def streams(self) -> bool:
+        return bool(self.inputs) or self.output is not None
+
+
+@dataclass(slots=True, eq=False)
+class Operation:
+    """An operation issued by PEs (`lanes`) of a class: what it does, since when it may, and what follows it. `left` of
+    the PEs still wait."""
+
+    home: ClassState
+    lanes: Ints
+    form: Form
+    arguments: Arguments
+    ready: Ints
     activate: Value
     unblock: Value
     group: Group | None = None
-    result: int = -1
     waiting: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    left: int = 0
     position: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     claims: list[Claim] = field(default_factory=list[Claim])
 
     @property
-    def inputs(self) -> list[Operand]:
-        return [o for o in self.operands if o.what == "in"]
+    def count(self) -> int:
+        return self.arguments.count
 
     @property
-    def output(self) -> Operand | None:
-        return self.operands[0] if self.operands[0].what == "out" else None
+    def operands(self) -> list[Operand]:
+        return self.arguments.all
 
-    @property
-    def moves_words(self) -> bool:
-        """Whether it puts words of 4 bytes into memory as they come."""
-        plain = self.op == VectorOp.MOV and self.kind == self.source and kind_bytes(Kind(self.kind)) == 4
-        target = self.operands[0]
-        if not plain or target.what != "memory" or self.operands[1].what != "in":
-            return False
-        return not ((row(target.base) & 3).any() or (row(target.stride) & 3).any())
 
-    @property
-    def streams(self) -> bool:
-        return any(o.what in ("in", "out") for o in self.operands)
+@lru_cache(maxsize=8)
+def forms_of(image: Image) -> list[Form | None]:
+    """The rows of `vectors`; None for loads of DSRs."""
+    return [None if v[V.OP] == VectorOp.LOAD_DSR else _form(v) for v in image.vectors.tolist()]
+
+
+def _form(v: list[int]) -> Form:
+    op, kind = v[V.OP], v[V.DEST_KIND]
+    source = v[V.SOURCE_KIND] if v[V.SOURCE_KIND] >= 0 else kind
+    count = min(v[V.COUNT], 8)
+    return Form(
+        op, kind, source, v[V.WIDTH], tuple(v[_OPERAND0 : _OPERAND0 + count]),
+        tuple(_kind_of(op, k, kind, source) for k in range(count)), v[V.DSDS], v[V.POINTERS], v[V.ASYNC] > 0,
+        v[V.ACTIVATE], v[V.UNBLOCK], _refusal(v),
+    )  # fmt: skip
+
+
+def _refusal(v: list[int]) -> str | None:
+    op = VectorOp(v[V.OP])
+    if op in (VectorOp.MAP, VectorOp.ADDC) or v[V.ON_CONTROL] > 0:
+        return f"{op.name.lower()} operations"
+    if op == VectorOp.ADD and v[V.DEST_KIND] not in (Kind.F16, Kind.F32):
+        return "additions with a carry"
+    if v[V.UNBLOCK] >= 0 and v[V.UNBLOCK_KIND] != 0:
+        return "operations that unblock a queue or color"
+    return "offsets by a wavelet's index" if v[V.INDEX] >= 0 else None
 
 
 def fields_of(bits: Value) -> tuple[Value, Value, Value, Value, Value, Value]:
@@ -101,36 +152,52 @@ def fields_of(bits: Value) -> tuple[Value, Value, Value, Value, Value, Value]:
     return bits & 0xFFFF, bits >> 16 & 0xFFFF, bits >> 32 & 0xFFFF, bits >> 48 & 15, bits >> 52 & 15, bits >> 56 & 255
 
 
-def issue(g: Group, vectors: NDArray[np.int32], number: int, setup: int) -> Operation:
+def issue(g: Group, form: Form, number: int, setup: int) -> Operation:
     """The operation of row `number`, issued by `g` now. NotAlone for what only the reference does."""
-    v = [int(x) for x in vectors[number]]
-    op = v[V.OP]
-    if op in (VectorOp.MAP, VectorOp.LOAD_DSR, VectorOp.ADDC) or v[V.ON_CONTROL] > 0:
-        raise NotAlone(f"{VectorOp(op).name.lower()} operations")
-    kind = v[V.DEST_KIND]
-    if op == VectorOp.ADD and kind not in (Kind.F16, Kind.F32):
-        raise NotAlone("additions with a carry")
-    source = v[V.SOURCE_KIND] if v[V.SOURCE_KIND] >= 0 else kind
-    operands = [_operand(g, v, k, op, kind, source) for k in range(v[V.COUNT])]
-    is_async = v[V.ASYNC] > 0
-    unblock: Value = g.get(v[V.UNBLOCK]) if v[V.UNBLOCK] >= 0 else -1
-    if v[V.UNBLOCK] >= 0 and v[V.UNBLOCK_KIND] != 0:
-        raise NotAlone("operations that unblock a queue or color")
-    if v[V.INDEX] >= 0:
-        raise NotAlone("offsets by a wavelet's index")
-    activate: Value = g.get(v[V.ACTIVATE]) if v[V.ACTIVATE] >= 0 else -1
+    if form.refusal is not None:
+        raise NotAlone(form.refusal)
+    arguments = _arguments(g, form, number)
+    unblock: Value = g.get(form.unblock) if form.unblock >= 0 else -1
+    activate: Value = g.get(form.activate) if form.activate >= 0 else -1
     ready = spread(g.clock, g.size) + setup
-    return Operation(
-        g.home, g.lanes, op, kind, source, v[V.WIDTH], _length(operands), operands, ready, is_async, activate, unblock
-    )  # fmt: skip
+    return Operation(g.home, g.lanes, form, arguments, ready, activate, unblock)
 
 
-def _operand(g: Group, v: list[int], k: int, op: int, kind: int, source: int) -> Operand:
-    each = _kind_of(op, k, kind, source)
-    bits = g.get(v[_OPERAND0 + k])
-    if not v[V.DSDS] >> k & 1:
-        pointer = bool(v[V.POINTERS] >> k & 1)
-        return Operand("memory" if pointer else "scalar", bits, 0, None, each)
+def _arguments(g: Group, form: Form, number: int) -> Arguments:
+    """The operands of row `number`, kept for when all PEs have the same in its registers."""
+    bits = [g.get(register) for register in form.registers]
+    shared = [x for x in bits if isinstance(x, int)]
+    key = (number, *shared)
+    if len(shared) == len(bits) and key in g.home.arguments_of:
+        return g.home.arguments_of[key]
+    operands = [_operand(g, form, k, bits[k]) for k in range(len(bits))]
+    made = _arguments_of(form, operands)
+    if len(shared) == len(bits) and all(operand.dsr < 0 for operand in operands):
+        if len(g.home.arguments_of) >= _MOST_ARGUMENTS:
+            g.home.arguments_of.clear()
+        g.home.arguments_of[key] = made
+    return made
+
+
+def _arguments_of(form: Form, operands: list[Operand]) -> Arguments:
+    n = _length(operands)
+    spans = [(*span_of(x, max(n, 1)), k == 0) for k, x in enumerate(operands) if x.what == "memory"]
+    inputs = [x for x in operands if x.what == "in"]
+    output = operands[0] if operands[0].what == "out" else None
+    moves = form.op == VectorOp.MOV and form.kind == form.source and BYTES[form.kind] == 4 and len(inputs) == 1
+    moves = moves and operands[0].what == "memory" and _aligned(operands[0])
+    return Arguments(operands, inputs, output, n, spans, moves)
+
+
+def _aligned(operand: Operand) -> bool:
+    """Whether it is made of whole words."""
+    return not ((row(operand.base) & 3).any() or (row(operand.stride) & 3).any())
+
+
+def _operand(g: Group, form: Form, k: int, bits: Value) -> Operand:
+    each = form.kinds[k]
+    if not form.dsds >> k & 1:
+        return Operand("memory" if form.pointers >> k & 1 else "scalar", bits, 0, None, each)
     dsr = -1
     if not isinstance(bits, np.ndarray) and bits >> 48 & 15 == Dsd.DSR:
         dsr = bits & 0xFFFF
@@ -156,7 +223,7 @@ def _unpacked(g: Group, bits: Value, kind: int, dsr: int) -> Operand:
     if what == Dsd.MEM1D:
         if flags:
             raise NotAlone("DSDs with a wavelet's index")
-        size = kind_bytes(Kind(kind))
+        size = BYTES[kind]
         stride = (high ^ 0x8000) - 0x8000
         return Operand("memory", low, stride * size, middle, kind, dsr=dsr)
     if what not in (Dsd.FABIN, Dsd.FABOUT) or flags & ~FLAG_INDEX or flags & FLAG_INDEX:
@@ -191,10 +258,10 @@ def _length(operands: list[Operand]) -> int:
 
 def cycles_of(o: Operation) -> Value:
     """Cycles over memory, by the width that strides allow."""
-    width: Value = o.width
+    width: Value = o.form.width
     for operand in o.operands:
         if operand.what == "memory":
-            width = _least(width, _width(o.width, operand.stride, kind_bytes(Kind(operand.kind))))
+            width = _least(width, _width(o.form.width, operand.stride, BYTES[operand.kind]))
     return -(-o.count // width)
 
 
@@ -210,9 +277,11 @@ def _width(width: int, stride: Value, size: int) -> Value:
 
 def span_of(operand: Operand, count: int) -> tuple[int, int]:
     """The bytes that an operand in memory uses: low .. high - 1."""
-    last = operand.base + (count - 1) * operand.stride
+    size, last = BYTES[operand.kind], operand.base + (count - 1) * operand.stride
+    if type(operand.base) is int and type(last) is int:
+        return min(operand.base, last), max(operand.base, last) + size
     ends = np.concatenate((row(operand.base), row(last)))
-    return int(ends.min()), int(ends.max()) + kind_bytes(Kind(operand.kind))
+    return int(ends.min()), int(ends.max()) + size
 
 
 def check_symbol(g: Group, operand: Operand, count: int) -> None:
@@ -234,7 +303,9 @@ def over_memory(g: Group, o: Operation, memory: Any, written: Any, words: Any) -
     for k, operand in enumerate(o.operands):
         if operand.what == "memory":
             check_symbol(g, operand, o.count)
-            guard_range(g, *span_of(operand, max(o.count, 1)), k == 0)
+            low, high = span_of(operand, max(o.count, 1))
+            g.reserve(low, high, k == 0)
+            guard_range(g, low, high, k == 0)
     if o.count <= 0:
         return
     n, operands = g.size, o.operands
@@ -249,14 +320,26 @@ def over_memory(g: Group, o: Operation, memory: Any, written: Any, words: Any) -
     if _is_fast(o) and _fast(o, at, bytes, base, stride, is_memory, written, words):
         return
     good = lanes_vector(
-        memory, written, at, bytes, o.op, o.kind, o.source, o.count, base, stride, is_memory, kinds, len(operands)
+        memory,
+        written,
+        at,
+        bytes,
+        o.form.op,
+        o.form.kind,
+        o.form.source,
+        o.count,
+        base,
+        stride,
+        is_memory,
+        kinds,
+        len(operands),
     )
     if not good:
         raise NotAlone(_UNSET)
 
 
 def _is_fast(o: Operation) -> bool:
-    return o.op in _FAST and o.kind == _F32 and o.source == _F32
+    return o.form.op in _FAST and o.form.kind == _F32 and o.form.source == _F32
 
 
 def _fast(o: Operation, at: Ints, bytes: int, base: Any, stride: Any, is_memory: Any, written: Any, words: Any) -> bool:
@@ -268,7 +351,7 @@ def _fast(o: Operation, at: Ints, bytes: int, base: Any, stride: Any, is_memory:
         if not lanes_all_written(written, at, base[k], stride[k], o.count, 4, bytes):
             return False
     scalars = base.astype(np.uint32).view(np.float32)
-    lanes_f32(words, at >> 2, o.op, o.count, base >> 2, stride >> 2, is_memory, scalars)
+    lanes_f32(words, at >> 2, o.form.op, o.count, base >> 2, stride >> 2, is_memory, scalars)
     _mark(written, at, base[0], stride[0], o.count, bytes)
     return True
 
@@ -296,7 +379,7 @@ class Memories:
 
 def values_of(o: Operation, chosen: Ints, words: list[Taken], memory: Memories) -> Words:
     """What the PEs at places `chosen` of an operation compute, [pe, element] as wavelets; inputs brought `words`."""
-    if o.kind == _F32 and o.source == _F32 and o.op in _FAST:
+    if o.form.kind == _F32 and o.form.source == _F32 and o.form.op in _FAST:
         return _values_f32(o, chosen, words, memory)
     lanes = o.lanes[chosen]
     at, bytes = o.home.at[lanes], o.home.row.memory_bytes
@@ -316,19 +399,19 @@ def values_of(o: Operation, chosen: Ints, words: list[Taken], memory: Memories) 
     zero = np.zeros((1, 1), np.int64)
     out = np.empty((len(lanes), o.count), np.int64)
     a, b, c = (np.ascontiguousarray(x) for x in (sources + [zero] * 3)[:3])
-    lanes_elements(o.op, o.kind, o.source, a, b, c, out)
-    return (out & (0xFFFF if kind_bytes(Kind(o.kind)) <= 2 else 0xFFFFFFFF)).astype(np.uint32)
+    lanes_elements(o.form.op, o.form.kind, o.form.source, a, b, c, out)
+    return (out & (0xFFFF if BYTES[o.form.kind] <= 2 else 0xFFFFFFFF)).astype(np.uint32)
 
 
 def _values_f32(o: Operation, chosen: Ints, words: list[Taken], memory: Memories) -> Words:
     """The common operations in f32: NumPy rounds each step as the reference does."""
     taken = iter(words)
     sources = [next(taken).matrix() if x.what == "in" else _words_f32(o, x, chosen, memory) for x in o.operands[1:]]
-    if o.op == VectorOp.MOV:
+    if o.form.op == VectorOp.MOV:
         return np.broadcast_to(sources[0], (len(chosen), o.count))
     a, b, *more = (np.ascontiguousarray(x).view(np.float32) for x in sources)
     with np.errstate(all="ignore"):
-        match o.op:
+        match o.form.op:
             case VectorOp.ADD:
                 made = a + b
             case VectorOp.SUB:
@@ -345,14 +428,23 @@ def _words_f32(o: Operation, operand: Operand, chosen: Ints, memory: Memories) -
         return (spread(operand.base, len(o.lanes))[chosen] & 0xFFFFFFFF).astype(np.uint32)[:, None]
     at, bytes = o.home.at[o.lanes[chosen]], o.home.row.memory_bytes
     base, stride = (row(_of(x, chosen)) for x in (operand.base, operand.stride))
-    if (base & 3).any() or (stride & 3).any():
+    if not _aligned(operand):
         out = np.empty((len(chosen), o.count), np.int64)
-        good = lanes_gather(memory.bytes, memory.written, at, bytes, base, stride, operand.kind, out)
-        made = out.astype(np.uint32)
-    else:
-        made = np.empty((len(chosen), o.count), np.uint32)
-        good = lanes_gather_words(memory.words, memory.written, at, bytes, base, stride, made)
-    if not good:
+        if not lanes_gather(memory.bytes, memory.written, at, bytes, base, stride, operand.kind, out):
+            raise NotAlone(_UNSET)
+        return out.astype(np.uint32)
+    made = np.empty((len(chosen), o.count), np.uint32)
+    tests = not o.home.all_written(*span_of(operand, o.count), memory.written)
+    good: list[bool] = []
+
+    def some(first: int, last: int) -> None:
+        came = lanes_gather_words(
+            memory.words, memory.written, at, bytes, base, stride, made, tests, first, last
+        )  # fmt: skip
+        good.append(came)
+
+    over_lanes(some, len(at), o.count)
+    if not all(good):
         raise NotAlone(_UNSET)
     return made
 
@@ -362,7 +454,7 @@ def _cut(words: Words, kind: int) -> NDArray[np.int64]:
     wide = words.astype(np.int64)
     if kind in (Kind.U32, Kind.F32):
         return wide
-    out = wide & (0xFFFF if kind_bytes(Kind(kind)) == 2 else 0xFFFFFFFF)
+    out = wide & (0xFFFF if BYTES[kind] == 2 else 0xFFFFFFFF)
     if kind == Kind.I16:
         return (out ^ 0x8000) - 0x8000
     return (out ^ 0x80000000) - 0x80000000 if kind == Kind.I32 else out
@@ -398,7 +490,7 @@ def into_memory(o: Operation, chosen: Ints, values: Words, memory: Memories) -> 
     base, stride = (row(_of(x, chosen)) for x in (target.base, target.stride))
     at, bytes = o.home.at[o.lanes[chosen]], o.home.row.memory_bytes
     kept = np.ascontiguousarray(values)
-    if kind_bytes(Kind(target.kind)) == 4 and not ((base & 3).any() or (stride & 3).any()):
+    if BYTES[target.kind] == 4 and _aligned(target):
         good = lanes_scatter_words(memory.words, memory.written, at, bytes, base, stride, kept)
     else:
         wide = kept.astype(np.int64)

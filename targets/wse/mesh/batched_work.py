@@ -12,7 +12,7 @@ from .batched_queue import Queue
 from .batched_routes import RouteMap
 from .batched_streams import Inbox, Ints, NotAlone, Proof
 from .batched_stretch import Tables, tables_of
-from .batched_vector import Memories, Operation
+from .batched_vector import Form, Memories, Operation, forms_of
 from .ir import Image
 
 
@@ -42,6 +42,7 @@ class Work:
     now: int
     words: NDArray[np.float32] = field(init=False)
     queue: Queue = field(init=False)
+    forms: list[Form | None] = field(init=False)
     tables: Tables = field(init=False)
     all: Memories = field(init=False)
     proof: Proof = field(default_factory=Proof)
@@ -58,6 +59,7 @@ class Work:
         self.words = self.memory.view(np.float32)
         self.queue = Queue(self.words)
         self.tables = tables_of(self.image)
+        self.forms = forms_of(self.image)
         self.all = Memories(self.memory, self.written, self.memory.view(np.uint32))
 
 

@@ -41,12 +41,12 @@ WHEEL = 1024
     P_LINKS, P_LINKS_E, P_LINKS_S, P_LINKS_N, P_LINKS_RAMP, P_LANE, P_X, P_Y,
     P_PC, P_FP, P_FN, P_REGISTERS, P_REGISTERS_END, P_VECTOR_FREE, P_OWES, P_HIGH,
     P_BUSY, P_WAIT_FIFO, P_TASK, P_TASK_START, P_LAST_ID, P_LAUNCH_LAST, P_CLOCK, P_CLOCK_ON,
-    P_RANDOM, P_CARRY, P_TORN, P_DSRS, P_FIFOS, P_UTS, P_FREE_OP, P_SPARE,
+    P_RANDOM, P_CARRY, P_TORN, P_DSRS, P_FIFOS, P_UTS, P_FREE_OP, P_SLOTS,
 ) = range(72)  # fmt: skip
-# Operations that move words or use FIFOs, in the order of their issue: when to look at each, and their records.
+PE_SIZE = 72
+# At P_SLOTS, of operations that move words or use FIFOs in the order of their issue: when to look at each, then their
+# records.
 STREAMS = 16
-P_LOOK, P_STREAM = 72, 72 + STREAMS
-PE_SIZE = 72 + 2 * STREAMS
 # What the main thread does.
 (FREE, BUSY, IN_OPERATION, IN_MAP) = range(4)
 

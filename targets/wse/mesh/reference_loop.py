@@ -67,7 +67,6 @@ from .fields import (
     P_LAST_ID,
     P_LAUNCH,
     P_LAUNCH_LAST,
-    P_LOOK,
     P_MAP,
     P_OPS,
     P_OUT,
@@ -75,8 +74,8 @@ from .fields import (
     P_REGISTERS,
     P_ROUTER_WAKE,
     P_SCAN,
+    P_SLOTS,
     P_STATE,
-    P_STREAM,
     P_STREAMS,
     P_TASK,
     P_TASK_START,
@@ -87,6 +86,7 @@ from .fields import (
     Q_COLOR,
     Q_COUNT,
     Q_USER,
+    STREAMS,
     TASK_IDS,
 )  # fmt: skip
 from .jit import inner_kernel, lean_kernel
@@ -178,14 +178,14 @@ def pe_step(S: Cells, M: Cells, U: Cells, F: Cells, L: Cells, T: Cells, W: Cells
         if S[p + P_STATE] != FREE or S[p + P_TIME] > now or not _take_task(S, W, pe, p):
             break
     for slot in range(S[p + P_STREAMS]):
-        if S[p + P_LOOK + slot] <= now:
-            look = step(S, M, U, F, S[p + P_STREAM + slot])
-            S[p + P_LOOK + slot] = look
+        if S[S[p + P_SLOTS] + slot] <= now:
+            look = step(S, M, U, F, S[S[p + P_SLOTS] + STREAMS + slot])
+            S[S[p + P_SLOTS] + slot] = look
             if S[G_STATUS] != f.RUNNING:
                 return
     time = S[p + P_ENDING]
     for slot in range(S[p + P_STREAMS]):
-        time = min(time, S[p + P_LOOK + slot])
+        time = min(time, S[S[p + P_SLOTS] + slot])
     _sleep(S, F, W, pe, p, time)
 
 

@@ -35,10 +35,10 @@ from .fields import (
     P_BUSY_OUT,
     P_IN,
     P_INS,
-    P_LOOK,
     P_OUT,
     P_OUTS,
     P_ROUTER_WAKE,
+    P_SLOTS,
     P_WAKE,
     PE_SIZE,
     POP_SHIFT,
@@ -195,7 +195,7 @@ def pop(S: Cells, q: int) -> int:
 def look(S: Cells, p: int, q: int, time: int) -> None:
     """Look in the cycle `time`, or before, at the operation that uses a queue."""
     if S[q + Q_USER] and S[q + Q_SLOT] >= 0:
-        at = p + P_LOOK + S[q + Q_SLOT]
+        at = S[p + P_SLOTS] + S[q + Q_SLOT]
         S[at] = min(S[at], time)
 
 

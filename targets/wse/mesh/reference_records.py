@@ -49,9 +49,8 @@ from .fields import (
     OUTPUT,
     P_ENDING,
     P_FREE_OP,
-    P_LOOK,
     P_OPS,
-    P_STREAM,
+    P_SLOTS,
     P_STREAMS,
     P_UTS,
     PE_SIZE,
@@ -169,14 +168,14 @@ def attach(S: Cells, F: Cells, o: int) -> None:
         fault(S, f.TOO_MANY, F[o + O_PE], F[o + O_PC], STREAMS, 0, 0)
         return
     S[p + P_STREAMS] = slot + 1
-    S[p + P_LOOK + slot] = NEVER if F[o + O_ENDING] else F[o + O_TIME]
+    S[S[p + P_SLOTS] + slot] = NEVER if F[o + O_ENDING] else F[o + O_TIME]
     _settle(S, F, p, o, slot)
 
 
 @inner_kernel
 def _settle(S: Cells, F: Cells, p: int, o: int, slot: int) -> None:
     """Let a slot be that of the operation, for its queues too."""
-    S[p + P_STREAM + slot], F[o + O_SLOT] = o, slot
+    S[S[p + P_SLOTS] + STREAMS + slot], F[o + O_SLOT] = o, slot
     for k in range(F[o + O_COUNT]):
         at = o + O_OPERANDS + k * OPERAND_SIZE
         if F[at + D_TYPE] == INPUT or F[at + D_TYPE] == OUTPUT:
@@ -190,8 +189,8 @@ def detach(S: Cells, F: Cells, p: int, o: int) -> None:
         return
     S[p + P_STREAMS] -= 1
     for slot in range(F[o + O_SLOT], S[p + P_STREAMS]):
-        S[p + P_LOOK + slot] = S[p + P_LOOK + slot + 1]
-        _settle(S, F, p, S[p + P_STREAM + slot + 1], slot)
+        S[S[p + P_SLOTS] + slot] = S[S[p + P_SLOTS] + slot + 1]
+        _settle(S, F, p, S[S[p + P_SLOTS] + STREAMS + slot + 1], slot)
 
 
 @inner_kernel
@@ -202,7 +201,7 @@ def look_at_user(S: Cells, F: Cells, user: int) -> None:
     o = user - 1
     p = S[A_PES] + F[o + O_PE] * PE_SIZE
     if F[o + O_SLOT] >= 0:
-        S[p + P_LOOK + F[o + O_SLOT]] = min(S[p + P_LOOK + F[o + O_SLOT]], S[G_NOW] + 1)
+        S[S[p + P_SLOTS] + F[o + O_SLOT]] = min(S[S[p + P_SLOTS] + F[o + O_SLOT]], S[G_NOW] + 1)
     wake(S, F[o + O_PE], S[G_NOW] + 1)
 
 

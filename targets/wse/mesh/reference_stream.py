@@ -69,7 +69,7 @@ from .fields import (
     P_BLOCKED,
     P_BLOCKED_UT,
     P_ELEMENTS,
-    P_LOOK,
+    P_SLOTS,
     P_STATE,
     P_STREAMS,
     P_TIME,
@@ -425,7 +425,7 @@ def unblock(S: Cells, p: int, kind: int, number: int) -> None:
     if kind == BLOCK_MICROTHREAD:
         S[p + P_BLOCKED_UT] &= ~(np.int64(1) << number)
         for slot in range(S[p + P_STREAMS]):
-            S[p + P_LOOK + slot] = min(S[p + P_LOOK + slot], S[G_NOW])
+            S[S[p + P_SLOTS] + slot] = min(S[S[p + P_SLOTS] + slot], S[G_NOW])
     else:
         S[p + P_BLOCKED] &= ~(np.int64(1) << number)
 

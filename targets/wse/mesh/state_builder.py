@@ -115,10 +115,19 @@ class Builder:
 
     def _named_outputs(self) -> tuple[int, ...]:
         """Output queues that any DSD of the image names."""
-        bits = np.concatenate([self.image.constants.ravel(), self.image.lanes.ravel()])
-        outputs = bits[(bits >> 48) & 15 == Dsd.FABOUT]
+        outputs = self._named(Dsd.FABOUT)
         found = np.unique((outputs >> 16) & 0xFF).tolist()
         return tuple(q for q in found if f"q{q}" in self.fabric.output_depth_words)
+
+    def _named(self, kind: Dsd) -> Cells:
+        """Constants of the image that may be packed DSDs of a kind."""
+        bits = np.concatenate([self.image.constants.ravel(), self.image.lanes.ravel()])
+        return bits[(bits >> 48) & 15 == kind]
+
+    def _uses_dsrs(self) -> bool:
+        """Whether a program loads or names a DSR; one that is named only is found not to be loaded when it is used."""
+        loads = bool((self.image.vectors[:, V.OP] == VectorOp.LOAD_DSR).any())
+        return loads or any(row.dsrs for row in self.image.classes) or len(self._named(Dsd.DSR)) > 0
 
     def _routers(self) -> None:
         """One row for each color that a PE's router is configured for: where its buffers begin, and of what config."""
@@ -210,14 +219,15 @@ class Builder:
         self._place(f.A_ROUTER_OF, self.router_of.size)
         self._place(f.A_ROUTERS, self.state.router_count * f.ROUTER_SIZE)
         self._place(f.A_BUFFERS, int(self.first_buffer[-1]) * self.buffer_size)
+        self.slots_of = self.size = _lines(self.size)
+        self.size += pes * 2 * f.STREAMS
         self._place(f.A_IN, self.state.in_count * self.queue_size)
         self._place(f.A_OUT, self.state.out_count * self.queue_size)
         depth = self._call_depth()
         self.registers = self.size
         self.register_counts = [row.registers + (depth + 2) * 2 for row in image.classes]
         self.size += sum(n * row.count for n, row in zip(self.register_counts, image.classes, strict=True))
-        uses_dsrs = bool((image.vectors[:, V.OP] == VectorOp.LOAD_DSR).any()) or any(row.dsrs for row in image.classes)
-        self.dsr_cells = 3 * f.DSRS_OF_A_FILE * f.DSR_SIZE if uses_dsrs else 0
+        self.dsr_cells = 3 * f.DSRS_OF_A_FILE * f.DSR_SIZE if self._uses_dsrs() else 0
         self.dsrs = self.size
         self.size += self.dsr_cells * pes
         self.fifos = self.size
@@ -369,6 +379,7 @@ class Builder:
             part[:, f.P_ACTIVE] = _bits(row.active)
             part[:, f.P_BLOCKED] = _bits(id for kind, id in row.blocked if kind != BlockKind.MICROTHREAD)
             part[:, f.P_BLOCKED_UT] = _bits(id for kind, id in row.blocked if kind == BlockKind.MICROTHREAD)
+        table[:, f.P_SLOTS] = self.slots_of + np.arange(state.pes) * 2 * f.STREAMS
         table[:, f.P_DSRS] = self.dsrs + np.arange(state.pes) * self.dsr_cells
         self._load_dsrs()
         torn = state.routers[state.routers[:, f.R_TORN] != 0]
