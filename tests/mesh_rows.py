@@ -35,7 +35,7 @@ def programs() -> st.SearchStrategy[Program]:
     )
     steps = st.lists(step, min_size=1, max_size=4).map(tuple)
     return st.builds(
-        Program, st.integers(2, 6), st.integers(1, 3), st.sampled_from([1, 2, 7, 12]), st.integers(1, 3), steps
+        Program, st.integers(2, 6), st.integers(1, 3), st.sampled_from([1, 2, 7, 12, 33]), st.integers(1, 3), steps
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from mesh_rows import Program, Step, layout_text, pe_text, programs
 from tdslc.targets.wse.chip import load
 from tdslc.targets.wse.csl.program import compile_program
-from tdslc.targets.wse.mesh import batched
+from tdslc.targets.wse.mesh import batched, batched_queue, batched_threads
 from tdslc.targets.wse.mesh import fields as f
 from tdslc.targets.wse.mesh.simulation import Simulation
 from tdslc.targets.wse.mesh.state import Reason, State, Until
@@ -23,7 +23,7 @@ COLUMNS = {
     "time": f.P_TIME, "busy": f.P_BUSY, "elements": f.P_ELEMENTS, "west": f.P_LINKS, "east": f.P_LINKS_E,
     "south": f.P_LINKS_S, "north": f.P_LINKS_N, "ramp": f.P_LINKS_RAMP, "vector": f.P_VECTOR_FREE,
     "active": f.P_ACTIVE, "blocked": f.P_BLOCKED, "clock": f.P_CLOCK, "clock on": f.P_CLOCK_ON, "owes": f.P_OWES,
-    "last task": f.P_LAST_ID,
+    "last task": f.P_LAST_ID, "waits for words": f.P_WAIT_IN, "waits for room": f.P_WAIT_OUT,
 }  # fmt: skip
 # Programs in which nothing keeps the batched engine from running every stretch.
 BOTH = (
@@ -33,6 +33,26 @@ BOTH = (
     "vector_f16", "vector_f32", "vector_scale", "wavelets_of_16_bits",
 )  # fmt: skip
 COLLECTIVES = [("chain", 8, 16), ("tree", 8, 16), ("broadcast", 8, 16), ("two_phase", 16, 5), ("ring", 8, 32)]
+
+
+class Late:
+    """Work that is done when it is waited for, and not before."""
+
+    def __init__(self, some: Any, lanes: int) -> None:
+        self.some, self.lanes = some, lanes
+
+    def result(self) -> None:
+        self.some(0, self.lanes)
+
+
+@pytest.fixture(params=[1, 3, "late"], ids=["one_thread", "three_threads", "late"])
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many threads for all work, however little it is; or queued work that ends as late as it can."""
+    if request.param == "late":
+        monkeypatch.setattr(batched_queue, "begin_lanes", lambda some, lanes, each: [Late(some, lanes)])
+        return
+    monkeypatch.setattr(batched_threads, "threads", lambda: request.param)
+    monkeypatch.setattr(batched_threads, "LEAST_ELEMENTS", 0)
 
 
 def assert_same(ours: State, theirs: State) -> None:
@@ -48,6 +68,7 @@ def ran_batched(simulation: Simulation) -> bool:
     return all(run.engine == "batched" for run in simulation.report().runs)
 
 
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("name", BOTH)
 def test_engines_agree_on_programs(name: str) -> None:
     ours = mesh_case.run_checks(name, "wse3", "batched")
@@ -69,6 +90,7 @@ def started(path: Path, params: dict[str, int], engine: Any, words: dict[str, in
     return simulation
 
 
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize(("pattern", "P", "B"), COLLECTIVES)
 def test_engines_agree_on_collectives(pattern: str, P: int, B: int) -> None:
     params = {"P": P, "B": B} | ({"S": 4} if pattern == "two_phase" else {})
@@ -78,6 +100,7 @@ def test_engines_agree_on_collectives(pattern: str, P: int, B: int) -> None:
     assert_same(ours.state, theirs.state)
 
 
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize(("name", "N", "T"), [("summa", 4, 8), ("mesh_gemm", 4, 4), ("summa", 2, 16)])
 def test_engines_agree_on_products(name: str, N: int, T: int) -> None:
     path = BENCH / "gemm" / f"{name}.csl"
@@ -103,6 +126,7 @@ def test_a_refused_program_leaves_the_state_as_it_was(name: str) -> None:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs())
+@pytest.mark.usefixtures("threads")
 def test_engines_agree_on_random_rows(tmp_path_factory: pytest.TempPathFactory, drawn: Program) -> None:
     folder = tmp_path_factory.mktemp("rows")
     (folder / "layout.csl").write_text(layout_text(drawn), encoding="utf-8")

@@ -164,6 +164,7 @@ def _class(state: State, k: int, row: ClassRow) -> ClassState:
         last_id=table[:, f.P_LAST_ID].copy(), id_before=table[:, f.P_LAST_ID].copy(), open=np.zeros(count, np.bool_),
         done_at=np.full(count, -1, np.int64), clock=table[:, f.P_CLOCK].copy(), clock_on=table[:, f.P_CLOCK_ON].copy(),
         busy=np.zeros(count, np.int64), elements=np.zeros(count, np.int64),
+        wait_in=np.zeros(count, np.int64),
     )  # fmt: skip
     made.progress, made.runs = np.zeros(count, np.int64), np.zeros((tasks, count), np.int64)
     _launches(state, made, table)
@@ -224,6 +225,7 @@ def _put_back(state: State, home: ClassState) -> None:
     table[:, f.P_TIME], table[:, f.P_VECTOR_FREE] = home.free, home.vector_free
     table[:, f.P_BUSY] += home.busy
     table[:, f.P_ELEMENTS] += home.elements
+    table[:, f.P_WAIT_IN] += home.wait_in
     table[:, f.P_CLOCK], table[:, f.P_CLOCK_ON] = home.clock, home.clock_on
     table[:, f.P_LAUNCH], table[:, f.P_LAUNCH_LAST] = -1, -1
     table[:, f.P_OWES] = home.open

@@ -75,6 +75,8 @@ class ClassState:
     clock_on: Ints
     busy: Ints
     elements: Ints
+    # Cycles in which operations waited for words.
+    wait_in: Ints
     # Arguments of the host's command, by lane.
     arguments: list[Ints] = field(default_factory=list["Ints"])
     queue_until: dict[tuple[bool, int], Ints] = field(default_factory=dict[tuple[bool, int], Ints])

@@ -187,6 +187,7 @@ def _do_stream(w: Work, o: Operation, chosen: Ints) -> None:
         looks.append((box, index, arrived, arrivals))
         first, times = _joined(first, times, arrived, arrivals, n)
     last = times[:, -1] if times is not None else first + n - 1
+    home.wait_in[lanes] += last - ready - (n - 1)
     for box, index, arrived, arrivals in looks:
         late = first - arrived
         if times is not None or arrivals is not None:

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 Part = Callable[[int, int], None]
 # Elements below which threads cost more than they save.
-_LEAST = 200_000
+LEAST_ELEMENTS = 200_000
 
 
 @lru_cache(maxsize=1)
@@ -48,5 +48,5 @@ def over_lanes(some: Part, lanes: int, each: int) -> None:
 
 def _ends(lanes: int, each: int) -> list[int]:
     """Where the parts of lanes begin and end: one for each thread, or one where that is little work."""
-    count = max(min(threads(), lanes), 1) if lanes * each >= _LEAST else 1
+    count = max(min(threads(), lanes), 1) if lanes * each >= LEAST_ELEMENTS else 1
     return [lanes * k // count for k in range(count + 1)]
