@@ -63,10 +63,10 @@ def compiled_program(name: str, machine: str) -> Program:
     return compile_program(str(layout), load(machine).value.front_end, check_of(name).get("params"))
 
 
-def run_checks(name: str, machine: str, engine: Any = "auto") -> Simulation:
+def run_checks(name: str, machine: str, engine: Any = "auto", trace: bool = False) -> Simulation:
     """Run the program `name` on `machine`; AssertionError where it does not do what its check says."""
     check, program = check_of(name), compiled_program(name, machine)
-    simulation = Simulation(program, load(machine).value, engine=engine, max_cycles=MAX_CYCLES)
+    simulation = Simulation(program, load(machine).value, engine=engine, max_cycles=MAX_CYCLES, trace=trace)
     host = Host(simulation, program.rectangle.width, program.rectangle.height)
     for step in check["step"]:
         _STEPS[next(key for key in _STEPS if key in step)](host, step)

@@ -76,7 +76,7 @@ def test_a_run_as_json_tells_which_engine_ran(say, engine: str) -> None:
 def test_a_trace_has_a_slice_for_each_task(say, tmp_path: Path) -> None:
     code, _, _ = say("trace", "layout.csl", "--launch", "scale:2", "-o", "t.json")
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
-    assert code == 0 and [e["tid"] for e in events if e.get("cat") == "task"] == [0, 1]
+    assert code == 0 and [e["pid"] for e in events if e.get("cat") == "task"] == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -51,11 +51,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What a run left: its report, what PEs printed, and arrays read back by name."""
+    """What a run left: its report, what PEs printed, arrays read back by name, and its trace if it was asked for."""
 
     report: MeshReport
     log: tuple[str, ...]
     arrays: dict[str, NDArray[Any]]
+    trace: str | None
 
 
 def wafer_of(request: Request) -> Wafer:
@@ -82,7 +83,7 @@ def drive(request: Request, trace: bool = False) -> Outcome:
         mesh.run("commands")
     mesh.run("quiet")
     arrays = dict(_copy_out(mesh, *_pair(text, "--get")) for text in request.gets)
-    return Outcome(mesh.report(), tuple(mesh.log()), arrays)
+    return Outcome(mesh.report(), tuple(mesh.log()), arrays, mesh.perfetto() if trace else None)
 
 
 def _copy_in(mesh: Simulation, name: str, file: str) -> None:

@@ -414,9 +414,9 @@ def _trace_operation(S: Cells, T: Cells, F: Cells, o: int) -> None:
     for k in range(F[o + O_COUNT]):
         at = o + O_OPERANDS + k * OPERAND_SIZE
         if F[at + D_TYPE] == OUTPUT:
-            trace(S, T, TRACE_SENT, pe, start, end, F[at + D_STRIDE])
+            trace(S, T, TRACE_SENT, pe, start, end, F[at + D_STRIDE] | words_for(F, at, F[o + O_K]) << 8)
         elif F[at + D_TYPE] == INPUT:
-            trace(S, T, TRACE_RECEIVED, pe, start, end, S[F[at + D_AT] + Q_COLOR])
+            trace(S, T, TRACE_RECEIVED, pe, start, end, S[F[at + D_AT] + Q_COLOR] | words_for(F, at, F[o + O_K]) << 8)
 
 
 @inner_kernel

@@ -5,7 +5,6 @@ Reads the counters of a state and computes nothing that an engine decides.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,9 +44,6 @@ class MeshReport:
     # Words that all routers passed on, by color.
     by_color: dict[int, int]
     runs: tuple[Run, ...]
-    names: tuple[str, ...]
-    trace: Ints
-    trace_is_full: bool
 
     @property
     def seconds(self) -> float:
@@ -100,26 +96,6 @@ class MeshReport:
         head = f"{unit} by PE, `{_SHADES[-1]}` = {most:,.0f}{block}"
         return "\n".join([head, *("|" + "".join(_SHADES[k] for k in row) + "|" for row in shades)])
 
-    def perfetto(self) -> str:
-        """A trace in the JSON format that ui.perfetto.dev opens: PEs as tracks, tasks and operations as slices, words
-        between tasks that ran as flows are not drawn one by one. A cycle is shown as a nanosecond."""
-        events: list[dict[str, Any]] = []
-        pes: list[int] = np.unique(self.trace[:, 1]).tolist() if len(self.trace) else []
-        for k in pes:
-            name = f"PE {int(self.x[k])}, {int(self.y[k])}"
-            events.append({"ph": "M", "pid": 1, "tid": k, "name": "thread_name", "args": {"name": name}})
-        events += [self._slice(row) for row in self.trace.tolist()]
-        note = {"trace": "cut off"} if self.trace_is_full else {}
-        return json.dumps({"displayTimeUnit": "ns", "traceEvents": events, "otherData": note}) + "\n"
-
-    def _slice(self, row: list[int]) -> dict[str, Any]:
-        kind, pe, start, end, what = row
-        name = self.names[what] if kind == f.TRACE_TASK else f"operation at {what}"
-        return {
-            "ph": "X", "pid": 1, "tid": pe, "cat": "task" if kind == f.TRACE_TASK else "operation", "name": name,
-            "ts": start / 1000, "dur": (end - start) / 1000,
-        }  # fmt: skip
-
 
 def mesh_report(program: Program, image: Image, state: State, runs: tuple[Run, ...]) -> MeshReport:
     """The report of a state after `runs`."""
@@ -128,17 +104,12 @@ def mesh_report(program: Program, image: Image, state: State, runs: tuple[Run, .
     colors = routers[:, f.R_COLOR] if len(routers) else np.zeros(0, np.int64)
     words = routers[:, f.R_WORDS] if len(routers) else np.zeros(0, np.int64)
     by_color = {int(c): int(words[colors == c].sum()) for c in np.unique(colors)}
-    trace = state.trace_records().copy()
     return MeshReport(
         program.arch.name, state.wafer.clock_ghz, state.now, state.x, state.y, table[:, f.P_BUSY].copy(),
         table[:, f.P_WAIT_IN].copy(), table[:, f.P_WAIT_OUT].copy(), table[:, f.P_WAIT_FIFO].copy(),
         table[:, f.P_ELEMENTS].copy(), table[:, f.P_LINKS : f.P_LINKS_RAMP + 1].copy(),
-        {c: n for c, n in by_color.items() if n}, runs, _names(image, trace), trace, state.trace_is_full,
+        {c: n for c, n in by_color.items() if n}, runs,
     )  # fmt: skip
-
-
-def _names(image: Image, trace: Ints) -> tuple[str, ...]:
-    return tuple(fn.name for fn in image.functions)
 
 
 def merged(runs: Iterable[Run]) -> list[Run]:

@@ -22,6 +22,7 @@ from .ir import Image, Kind, SymbolRow
 from .lower import lower
 from .report import MeshReport, mesh_report
 from .state import State, Until
+from .trace import perfetto
 
 # Cycles after which a program is taken to be endless, unless the caller knows better.
 MAX_CYCLES = 1_000_000_000
@@ -244,6 +245,10 @@ class Simulation:
     def report(self) -> MeshReport:
         """What the PEs did and waited for, and which engine ran what."""
         return mesh_report(self.program, self.image, self.state, tuple(self._runs))
+
+    def perfetto(self) -> str:
+        """The trace that was asked for at the start, as JSON for ui.perfetto.dev."""
+        return perfetto(self.state)
 
     # ---- places --------------------------------------------------------------------------------
 
