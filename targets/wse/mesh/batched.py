@@ -7,98 +7,102 @@ is as before, and the reason is told. Must not know how host code drives a progr
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..chip import QUEUES, Wafer
-from ..csl.routes import Routes
 from . import fields as f
+from .batched_components import runnable
 from .batched_group import ClassState, orders
-from .batched_routes import RouteMap, static_refusal
+from .batched_routes import RouteMap
 from .batched_run import run_all
 from .batched_streams import NotAlone, TooEarly
 from .batched_times import NEVER
 from .batched_work import Times, Work
-from .ir import BlockKind, ClassRow, Image, MachineOp, Op
+from .ir import ClassRow
 from .state import Reason, State, Until
 
-# Operations of the machine that a group can do.
-_DOABLE = {
-    MachineOp.COORDINATE, MachineOp.UNBLOCK_COMMANDS, MachineOp.TIMESTAMP_WORD, MachineOp.TIMESTAMP_ENABLE,
-    MachineOp.TIMESTAMP_RESET,
-}  # fmt: skip
+Mask = NDArray[np.bool_]
+# What `_put_back` sets of PEs that a run left alone, too.
+_OF_TASKS = np.array([f.P_LAUNCH, f.P_LAUNCH_LAST, f.P_OWES, f.P_ACTIVE, f.P_BLOCKED])
 # Settings of a DSR that gives none.
 _PLAIN_DSR = {
     f.S_SAVE: 0, f.S_ASYNC: 0, f.S_ACTIVATE: -1, f.S_UNBLOCK: -1, f.S_UNBLOCK_KIND: 0, f.S_CONTROL: 0, f.S_UT: -1,
 }  # fmt: skip
 
 
-@lru_cache(maxsize=8)
-def program_refusal(image: Image, routes: Routes) -> str | None:
-    """Why a program is left to the reference whatever happens, or None."""
-    for color in sorted(routes.grid):
-        for k in [int(x) for x in np.unique(routes.grid[color])]:
-            reason = static_refusal(routes.configs[k]) if k >= 0 else None
-            if reason:
-                return f"color {color} has {reason}"
-    for row in image.classes:
-        if any(task.kind != "local" for task in row.tasks):
-            return "data or control tasks"
-        if row.fifos:
-            return "FIFOs"
-        if row.teardown or row.empty_queue:
-            return "handlers of queues or colors"
-        if any(kind != BlockKind.TASK for kind, _ in row.blocked):
-            return "blocked queues or colors"
-    machine = image.code[image.code[:, 0] == Op.MACHINE, 1]
-    for kind in np.unique(machine).tolist():
-        if MachineOp(kind) not in _DOABLE:
-            return f"`{MachineOp(kind).name.lower()}` of the machine"
-    return None
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a run came out: whether all commands are done, the cycle of the last one (or of the start), and that of the
+    last thing that happened."""
+
+    met: bool
+    done: int
+    last: int
 
 
 def run(state: State, until: Until, max_cycles: int) -> Reason | str:
     """Run `state` as reference.run does, or say why not and leave it as it was."""
-    reason = program_refusal(state.image, state.program.routes) or _busy(state)
+    may = runnable(state.image, state.program.routes)
+    if may.why is not None:
+        return may.why
+    reason = _busy(state, may.pes)
     if reason:
         return reason
-    if not _anything(state):
+    if not anything(state, may.pes):
         return _nothing(state, until)
+    came = _run_idle(state, until, max_cycles, may.pes)
+    if isinstance(came, str):
+        return came
+    state.cells[f.G_NOW], state.cells[f.G_LAST] = came.done if came.met else came.last, came.last
+    return Reason.MET if came.met else Reason.QUIET
+
+
+def run_some(state: State, until: Until, max_cycles: int, chosen: Mask) -> Finished | str:
+    """Run the PEs `chosen`, which no word connects with others, to where nothing moves; the state's clock stays. Or say
+    why not, and leave the state as it was."""
+    return _busy(state, chosen) or _run_idle(state, until, max_cycles, chosen)
+
+
+def _run_idle(state: State, until: Until, max_cycles: int, chosen: Mask) -> Finished | str:
+    """`run_some` of PEs that can be taken over as they are."""
     try:
-        return _attempt(state, until, max_cycles, True)
+        return _attempt(state, until, max_cycles, chosen, True)
     except TooEarly:
         pass
     except NotAlone as error:
         return str(error)
     try:
-        return _attempt(state, until, max_cycles, False)
+        return _attempt(state, until, max_cycles, chosen, False)
     except NotAlone as error:
         return str(error)
 
 
-def _attempt(state: State, until: Until, max_cycles: int, wide: bool) -> Reason:
+def _attempt(state: State, until: Until, max_cycles: int, chosen: Mask, wide: bool) -> Finished:
     """Run on a copy of memory; the state changes at the end or, with NotAlone, not at all. What is set changes in
     place, as a snapshot of it takes a bit for each byte."""
     kept = np.packbits(state.set)
     try:
-        work = _work(state, state.data.copy(), state.set, max_cycles)
+        work = _work(state, state.data.copy(), state.set, max_cycles, chosen)
         work.wide = wide
         try:
             run_all(work)
         finally:
             work.queue.finish()
-        return _commit(state, work, until, _ends(work, state))
+        return _commit(state, work, until, _ends(work, state), chosen)
     except BaseException:
         state.set[:] = np.unpackbits(kept, count=len(state.set))
         raise
 
 
-def _anything(state: State) -> bool:
-    """Whether a task could start."""
+def anything(state: State, chosen: Mask) -> bool:
+    """Whether a task could start on the PEs `chosen`."""
     table = state.pe_table
-    return bool((table[:, f.P_LAUNCH] >= 0).any() or (table[:, f.P_ACTIVE] & ~table[:, f.P_BLOCKED]).any())
+    able = (table[:, f.P_LAUNCH] >= 0) | (table[:, f.P_ACTIVE] & ~table[:, f.P_BLOCKED] != 0)
+    return bool((able & chosen).any())
 
 
 def _nothing(state: State, until: Until) -> Reason:
@@ -109,29 +113,42 @@ def _nothing(state: State, until: Until) -> Reason:
     return Reason.QUIET
 
 
-def _busy(state: State) -> str | None:
-    """Why the state as it is cannot be taken over, or None."""
+def _busy(state: State, chosen: Mask) -> str | None:
+    """Why the PEs `chosen` as they are cannot be taken over, or None."""
     table = state.pe_table
-    if (table[:, f.P_OPS] >= 0).any() or (table[:, f.P_STATE] != f.FREE).any():
+    if (((table[:, f.P_OPS] >= 0) | (table[:, f.P_STATE] != f.FREE)) & chosen).any():
         return "operations are under way"
-    if (table[:, [f.P_HOST_IN, f.P_HOST_OUT]] >= 0).any():
+    if (((table[:, f.P_HOST_IN] >= 0) | (table[:, f.P_HOST_OUT] >= 0)) & chosen).any():
         return "streams of the host"
-    if (table[:, f.P_HIGH] != 0).any() or state.traces.size:
+    if ((table[:, f.P_OWES] > (table[:, f.P_LAUNCH] >= 0)) & chosen).any():
+        return "a command of the host is still open"
+    if ((table[:, f.P_HIGH] != 0) & chosen).any() or state.traces.size:
         return "priorities of tasks, or a trace"
-    if state.fill_queues is not None:
-        return None
-    for header, count in ((f.A_IN, state.in_count), (f.A_OUT, state.out_count)):
-        if count and state.table(header, count, int(state.cells[f.G_QUEUE]))[:, f.Q_COUNT].any():
-            return "words wait in queues"
+    if (table[:, f.P_HEADS : f.P_HEADS_RAMP + 1].any(axis=1) & chosen).any():
+        return "words are under way"
+    if state.fill_queues is None and (_waiting_words(state) & chosen).any():
+        return "words wait in queues"
     return None
+
+
+def _waiting_words(state: State) -> Mask:
+    """PEs with words in any of their queues."""
+    made, table = np.zeros(state.pes, np.bool_), state.pe_table
+    size = int(state.cells[f.G_QUEUE])
+    for header, count, first, many in (
+        (f.A_IN, state.in_count, f.P_IN, f.P_INS), (f.A_OUT, state.out_count, f.P_OUT, f.P_OUTS),
+    ):  # fmt: skip
+        total = np.concatenate(([0], np.cumsum(state.table(header, count, size)[:, f.Q_COUNT])))
+        made |= total[table[:, first] + table[:, many]] > total[table[:, first]]
+    return made
 
 
 # ---- taking over ---------------------------------------------------------------------------------------
 
 
-def _work(state: State, data: Any, written: Any, max_cycles: int) -> Work:
+def _work(state: State, data: Any, written: Any, max_cycles: int, chosen: Mask) -> Work:
     wafer, image = state.wafer, state.image
-    classes = [_class(state, k, row) for k, row in enumerate(image.classes)]
+    classes = [_class(state, k, row, chosen[row.first : row.first + row.count]) for k, row in enumerate(image.classes)]
     starts = np.array([row.first for row in image.classes], np.int64)
     code = [(*row, cost) for row, cost in zip(image.code.tolist(), image.cost.tolist(), strict=True)]
     routes = RouteMap(state.program.routes, state.pe_at.astype(np.int32))
@@ -143,7 +160,7 @@ def _times(wafer: Wafer) -> Times:
     return Times(wafer.cost.hop, wafer.cost.ramp, wafer.cost.task_start, depths)
 
 
-def _class(state: State, k: int, row: ClassRow) -> ClassState:
+def _class(state: State, k: int, row: ClassRow, chosen: Mask) -> ClassState:
     table = state.pe_table[row.first : row.first + row.count]
     count, order = row.count, orders(row)
     tasks = 1 + len(order)
@@ -154,7 +171,7 @@ def _class(state: State, k: int, row: ClassRow) -> ClassState:
     for place, index in enumerate(order, 1):
         task = row.tasks[index]
         functions[place] = task.function
-        active[place, (table[:, f.P_ACTIVE] >> task.id & 1) == 1] = state.now
+        active[place, (table[:, f.P_ACTIVE] >> task.id & 1 == 1) & chosen] = state.now
         block_at[place, (table[:, f.P_BLOCKED] >> task.id & 1) == 1] = 0
     made = ClassState(
         row, k, table[:, f.P_MEMORY].copy(), ids, functions, active, block_at, unblock_at, latest, before,
@@ -167,13 +184,13 @@ def _class(state: State, k: int, row: ClassRow) -> ClassState:
         wait_in=np.zeros(count, np.int64),
     )  # fmt: skip
     made.progress, made.runs = np.zeros(count, np.int64), np.zeros((tasks, count), np.int64)
-    _launches(state, made, table)
+    _launches(state, made, table, chosen)
     return made
 
 
-def _launches(state: State, home: ClassState, table: Any) -> None:
+def _launches(state: State, home: ClassState, table: Any, chosen: Mask) -> None:
     """The commands of the host that wait: at most one a PE, of one function."""
-    lanes = np.flatnonzero(table[:, f.P_LAUNCH] >= 0)
+    lanes = np.flatnonzero((table[:, f.P_LAUNCH] >= 0) & chosen)
     if not len(lanes):
         return
     places = table[lanes, f.P_LAUNCH]
@@ -200,23 +217,26 @@ def _ends(work: Work, state: State) -> tuple[int, int]:
     return max(done, state.now), max(work.now, state.now)
 
 
-def _commit(state: State, work: Work, until: Until, ends: tuple[int, int]) -> Reason:
+def _commit(state: State, work: Work, until: Until, ends: tuple[int, int], chosen: Mask) -> Finished:
     done, last = ends
     still_open = any(home.open.any() for home in work.classes)
     met = until == Until.COMMANDS and not still_open
     if met and last > done + state.wafer.cost.host_command:
         raise NotAlone("work goes on longer after the last command than the host takes for the next one")
     state.data, state.set = work.memory, work.written
+    table, others = state.pe_table, np.flatnonzero(~chosen)
+    kept = table[np.ix_(others, _OF_TASKS)]
+    owed = int(table[chosen, f.P_OWES].sum())
     for home in work.classes:
         _put_back(state, home)
         _keep_dsrs(state, home)
-    state.cells[f.G_NOW], state.cells[f.G_LAST] = done if met else last, last
-    state.cells[f.G_OPEN] = sum(int(home.open.sum()) for home in work.classes)
+    table[np.ix_(others, _OF_TASKS)] = kept
+    state.cells[f.G_OPEN] += sum(int(home.open.sum()) for home in work.classes) - owed
     for link, words in enumerate(work.routes.link_words):
         if words.any():
             state.pe_table[:, f.P_LINKS + link] += words
     _count_colors(state, work)
-    return Reason.MET if met else Reason.QUIET
+    return Finished(met, done, last)
 
 
 def _put_back(state: State, home: ClassState) -> None:

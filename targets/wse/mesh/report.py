@@ -6,7 +6,7 @@ Reads the counters of a state and computes nothing that an engine decides.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -113,12 +113,14 @@ def mesh_report(program: Program, image: Image, state: State, runs: tuple[Run, .
 
 
 def merged(runs: Iterable[Run]) -> list[Run]:
-    """Runs one after the other by one engine, for one reason, as one."""
+    """Runs one after the other by one engine, for one reason, as one; both engines may have run at once."""
     made: list[Run] = []
     for run in runs:
-        last = made[-1] if made else None
-        if last and (last.engine, last.why) == (run.engine, run.why):
-            made[-1] = Run(run.engine, last.start, run.end, run.why, run.over_budget)
+        same = [
+            k for k in range(max(0, len(made) - 2), len(made)) if (made[k].engine, made[k].why) == (run.engine, run.why)
+        ]
+        if same:
+            made[same[0]] = replace(run, start=made[same[0]].start)
         elif run.end > run.start:
             made.append(run)
     return made

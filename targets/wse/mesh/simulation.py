@@ -92,8 +92,8 @@ class Simulation:
         """Let time pass: until every launched command is done, every awaited word is there, or nothing can move."""
         wanted = {"commands": Until.COMMANDS, "words": Until.WORDS, "quiet": Until.QUIET}[until]
         made = advance(self.state, wanted, self._engine, self._max_cycles)
-        self._runs.append(made)
-        if made.over_budget:
+        self._runs += made
+        if any(run.over_budget for run in made):
             raise faults.budget(self.state, self._max_cycles)
         waits = {Until.COMMANDS: self.state.open_commands, Until.WORDS: self.state.missing_words, Until.QUIET: 0}
         if waits[wanted]:
