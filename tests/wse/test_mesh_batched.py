@@ -8,24 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mesh_engines import assert_same
 from mesh_rows import Program, Step, layout_text, pe_text, programs
 from tdslc.targets.wse.chip import load
 from tdslc.targets.wse.csl.program import compile_program
-from tdslc.targets.wse.mesh import batched, batched_queue, batched_threads
-from tdslc.targets.wse.mesh import fields as f
+from tdslc.targets.wse.mesh import batched
 from tdslc.targets.wse.mesh.simulation import Simulation
-from tdslc.targets.wse.mesh.state import Reason, State, Until
+from tdslc.targets.wse.mesh.state import Reason, Until
 from tree import ROOT
 
 BENCH = ROOT / "bench" / "csl"
 WAFER = load("wse3").value
-# What both engines give of each PE.
-COLUMNS = {
-    "time": f.P_TIME, "busy": f.P_BUSY, "elements": f.P_ELEMENTS, "west": f.P_LINKS, "east": f.P_LINKS_E,
-    "south": f.P_LINKS_S, "north": f.P_LINKS_N, "ramp": f.P_LINKS_RAMP, "vector": f.P_VECTOR_FREE,
-    "active": f.P_ACTIVE, "blocked": f.P_BLOCKED, "clock": f.P_CLOCK, "clock on": f.P_CLOCK_ON, "owes": f.P_OWES,
-    "last task": f.P_LAST_ID, "waits for words": f.P_WAIT_IN, "waits for room": f.P_WAIT_OUT,
-}  # fmt: skip
 # Programs in which nothing keeps the batched engine from running every stretch.
 BOTH = (
     "arrays", "async_memory", "bits", "chain_sum", "conditions", "copies", "dsd_changes", "floats", "functions", "gemv",
@@ -34,35 +27,6 @@ BOTH = (
     "vector_f16", "vector_f32", "vector_scale", "wavelets_of_16_bits",
 )  # fmt: skip
 COLLECTIVES = [("chain", 8, 16), ("tree", 8, 16), ("broadcast", 8, 16), ("two_phase", 16, 5), ("ring", 8, 32)]
-
-
-class Late:
-    """Work that is done when it is waited for, and not before."""
-
-    def __init__(self, some: Any, lanes: int) -> None:
-        self.some, self.lanes = some, lanes
-
-    def result(self) -> None:
-        self.some(0, self.lanes)
-
-
-@pytest.fixture(params=[1, 3, "late"], ids=["one_thread", "three_threads", "late"])
-def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many threads for all work, however little it is; or queued work that ends as late as it can."""
-    if request.param == "late":
-        monkeypatch.setattr(batched_queue, "begin_lanes", lambda some, lanes, each: [Late(some, lanes)])
-        return
-    monkeypatch.setattr(batched_threads, "threads", lambda: request.param)
-    monkeypatch.setattr(batched_threads, "LEAST_ELEMENTS", 0)
-
-
-def assert_same(ours: State, theirs: State) -> None:
-    """Memory, clocks, tasks and counters of two runs are equal."""
-    assert ours.now == theirs.now
-    np.testing.assert_array_equal(ours.set, theirs.set, "what is written")
-    np.testing.assert_array_equal(ours.data, theirs.data, "memory")
-    for name, column in COLUMNS.items():
-        np.testing.assert_array_equal(ours.pe_table[:, column], theirs.pe_table[:, column], name)
 
 
 def ran_batched(simulation: Simulation) -> bool:

@@ -183,7 +183,9 @@ def _class(state: State, k: int, row: ClassRow, chosen: Mask) -> ClassState:
         busy=np.zeros(count, np.int64), elements=np.zeros(count, np.int64),
         wait_in=np.zeros(count, np.int64),
     )  # fmt: skip
+    made.queues_name_threads = state.wafer.arch == "wse2"
     made.progress, made.runs = np.zeros(count, np.int64), np.zeros((tasks, count), np.int64)
+    made.again = np.full((tasks, count), -1, np.int64)
     _launches(state, made, table, chosen)
     return made
 

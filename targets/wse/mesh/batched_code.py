@@ -119,6 +119,8 @@ def _call(w: Work, g: Group, op: int, kind: int, d: int, a: int, b: int, c: int,
         raise NotAlone("calls of different functions at one place")
     g.frames.append((g.pc, g.base, g.function << 16 | (d + 1)))
     g.base, g.function = _next_frame(w, g), target
+    if g.base + w.image.functions[target].registers > g.home.row.registers:
+        raise NotAlone("calls are nested deeply")
     g.pc = w.image.functions[target].entry
     _spend(g, cost)
     return True
@@ -235,13 +237,16 @@ def _copy(w: Work, g: Group, op: int, kind: int, d: int, a: int, b: int, c: int,
     to, source = g.get(d), g.get(a)
     g.flush()
     bg.guard(g, source, b, False)
-    bg.guard(g, to, b, True)
+    low, high = bg.guard(g, to, b, True)
     at, end = g.at[:, None], g.home.row.memory_bytes
     if (row(to).min() < 0) or (row(source).min() < 0) or max(row(to).max(), row(source).max()) + b > end:
         raise NotAlone("a copy outside memory")
     steps = np.arange(b)
     into, out = at + row(to)[:, None] + steps, at + row(source)[:, None] + steps
-    w.memory[into], w.written[into] = w.memory[out], w.written[out]
+    flags = w.written[out]
+    w.memory[into], w.written[into] = w.memory[out], flags
+    if not flags.all():
+        g.home.forget(low, high)
     _spend(g, cost)
     return True
 

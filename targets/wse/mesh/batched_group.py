@@ -16,7 +16,7 @@ from .batched_kernels import lanes_arithmetic, lanes_convert, lanes_function, la
 from .batched_queue import UNUSED, Queue, Slot
 from .batched_streams import Ints, NotAlone
 from .batched_times import any_later, same
-from .batched_uniform import UNTESTED, UNWRITTEN, VAR_SIZE, VAR_STATE, WRITTEN
+from .batched_uniform import UNTESTED, UNWRITTEN, VAR_HIGH, VAR_LOW, VAR_SIZE, VAR_STATE, WRITTEN
 from .ir import ClassRow, Op
 from .reference_values import arithmetic, convert, function, wrap
 
@@ -80,6 +80,7 @@ class ClassState:
     # Arguments of the host's command, by lane.
     arguments: list[Ints] = field(default_factory=list["Ints"])
     queue_until: dict[tuple[bool, int], Ints] = field(default_factory=dict[tuple[bool, int], Ints])
+    thread_until: dict[int, Ints] = field(default_factory=dict[int, Ints])
     dsrs: dict[int, Ints] = field(default_factory=dict[int, Ints])
     claims: list[Claim] = field(default_factory=list[Claim])
     # What `next_tasks` found, until something changes.
@@ -88,9 +89,13 @@ class ClassState:
     # Tasks started, by lane and by row and lane: how far PEs are.
     progress: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     runs: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    # By row and lane: the latest activation of several that are known, or -1.
+    again: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     # Of each variable: where it lies, whether all PEs have written it, what the queue uses of it (batched_uniform).
     variables: Ints = field(init=False)
     has_unwritten: bool = False
+    # Whether an operation without `.ut_id` takes the microthread of its queue, as on WSE-2.
+    queues_name_threads: bool = False
 
     # The row of each local task by its id; operands by row of `vectors` and the bits of its registers.
     orders: dict[int, int] = field(default_factory=dict[int, int])
@@ -119,6 +124,11 @@ class ClassState:
         all_written = bool(block[:, low:high].all())
         self.variables[variable, VAR_STATE] = WRITTEN if all_written else UNWRITTEN
         self.has_unwritten |= not all_written
+
+    def forget(self, low: int, high: int) -> None:
+        """The bytes low .. high - 1 may be unset from now on."""
+        some = (self.variables[:, VAR_LOW] < high) & (low < self.variables[:, VAR_HIGH])
+        self.variables[some, VAR_STATE] = UNTESTED
 
     def forget_unwritten(self) -> None:
         """A task that begins may find written what was not."""

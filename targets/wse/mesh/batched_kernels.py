@@ -309,12 +309,13 @@ def lanes_f32(
         b, sb = at[k] + base[2, k], stride[2, k]
         if op == MAC:
             c, sc = at[k] + base[3, k], stride[3, k]
-            y, z = scalars[2, k], scalars[3, k]
+            x, y, z = scalars[1, k], scalars[2, k], scalars[3, k]
             for j in range(count):
+                s = words[a + j * sa] if is_memory[1] else x
                 p = words[b + j * sb] if is_memory[2] else y
                 q = words[c + j * sc] if is_memory[3] else z
                 product = np.float32(p * q)
-                words[d + j * sd] = words[a + j * sa] + product
+                words[d + j * sd] = s + product
             continue
         x, y = scalars[1, k], scalars[2, k]
         for j in range(count):

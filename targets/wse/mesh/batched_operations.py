@@ -19,6 +19,7 @@ from .batched_times import NEVER, any_later, any_under_way
 from .batched_vector import (
     Operand,
     Operation,
+    check_symbol,
     cycles_of,
     into_memory,
     issue,
@@ -65,6 +66,7 @@ def _in_memory(w: Work, g: Group, o: Operation, cost: int) -> bool:
         g.clock = simplest(end) if isinstance(end, np.ndarray) else end
         return True
     ends = spread(end, g.size)
+    _use_thread(home, o, row(g.clock), ends)
     _claim(g.home, o, g.lanes, ends)
     g.clock = g.clock + cost
     _follow(w, o, g.lanes, ends, np.arange(g.size))
@@ -87,6 +89,12 @@ def _stream(w: Work, g: Group, o: Operation) -> bool:
     for operand in o.operands:
         if operand.what in ("in", "out"):
             _use_queue(home, o, operand, row(g.clock))
+    _use_thread(home, o, row(g.clock), NEVER)
+    if o.arguments.feeds_back:
+        raise NotAlone("an operation over words that reads what it writes")
+    for operand in o.operands:
+        if operand.what == "memory":
+            check_symbol(g, operand, o.count)
     for low, high, writes in o.arguments.spans:
         bg.guard_range(g, low, high, writes)
     o.claims = _claim(home, o, g.lanes, NEVER)
@@ -114,11 +122,22 @@ def _use_queue(home: ClassState, o: Operation, operand: Operand, clock: Ints) ->
     until[o.lanes] = NEVER
 
 
+def _use_thread(home: ClassState, o: Operation, clock: Ints, ends: Any) -> None:
+    """NotAlone when the microthread of an operation is still in use; it is now, until `ends`."""
+    if o.thread < 0:
+        return
+    until = home.thread_until.setdefault(o.thread, np.full(home.row.count, -1, np.int64))
+    if any_later(until, o.lanes, clock):
+        raise NotAlone("a microthread is used by two operations")
+    until[o.lanes] = ends
+
+
 def wake(w: Work, index: int, color: int, lanes: Ints) -> None:
     """Words of `color` came to `lanes` of a class: go on with operations that waited for them."""
     operations = w.waiting.get((index, color), [])
     for o in operations:
-        places = o.position[lanes]
+        # In the order of the group: words may come in another one.
+        places = np.sort(o.position[lanes])
         places = places[places >= 0].astype(np.int64)
         places = places[o.waiting[places]]
         if len(places):
@@ -222,6 +241,8 @@ def _end_stream(w: Work, o: Operation, chosen: Ints, ends: Ints) -> None:
     for operand in o.operands:
         if operand.what in ("in", "out"):
             o.home.queue_until[operand.what == "in", operand.queue][lanes] = ends
+    if o.thread >= 0:
+        o.home.thread_until[o.thread][lanes] = ends
     for claim in o.claims:
         claim.end[lanes] = ends
     if not o.left:

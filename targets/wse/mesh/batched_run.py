@@ -72,6 +72,9 @@ def _begin(w: Work, home: ClassState, found: Start) -> None:
     home.progress[lanes] += 1
     home.runs[order, lanes] += 1
     home.forget_unwritten()
+    if (home.again[order, lanes] > start).any():
+        raise NotAlone("a task is activated again after it began, which was known before")
+    home.again[order, lanes] = -1
     home.active[order, lanes] = NEVER
     home.idle[lanes] = False
     home.picked_before[lanes], home.picked[lanes] = home.picked[lanes], start

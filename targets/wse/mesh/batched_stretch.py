@@ -61,7 +61,7 @@ def _tables(image: Image) -> Tables:
 
 def _plain(v: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Rows of f32 that end before the next instruction and bring nothing else about."""
-    nothing = (v[:, V.ASYNC] <= 0) & (v[:, V.ON_CONTROL] <= 0)
+    nothing = (v[:, V.ASYNC] <= 0) & (v[:, V.ON_CONTROL] <= 0) & (v[:, V.POINTERS] == 0)
     for column in (V.INDEX, V.ACTIVATE, V.UNBLOCK):
         nothing &= v[:, column] < 0
     kinds = (v[:, V.DEST_KIND] == Kind.F32) & np.isin(v[:, V.SOURCE_KIND], (-1, int(Kind.F32)))

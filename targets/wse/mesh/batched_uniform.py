@@ -75,7 +75,9 @@ _V_OP, _V_WIDTH = int(V.OP), int(V.WIDTH)
 CONST, MOVE, CONVERT, BITCAST, O_LOAD, CHECK, JUMP, JUMP_IF_NOT = (
     int(o) for o in (Op.CONST, Op.MOVE, Op.CONVERT, Op.BITCAST, Op.LOAD, Op.CHECK, Op.JUMP, Op.JUMP_IF_NOT)
 )
-ARG, CALL, RETURN, VECTOR, ASSERT, MATH = (int(o) for o in (Op.ARG, Op.CALL, Op.RETURN, Op.VECTOR, Op.ASSERT, Op.MATH))
+ARG, CALL, RETURN, VECTOR, ASSERT, MATH, LANE, MACHINE = (
+    int(o) for o in (Op.ARG, Op.CALL, Op.RETURN, Op.VECTOR, Op.ASSERT, Op.MATH, Op.LANE, Op.MACHINE)
+)
 
 
 @lean_kernel
@@ -123,6 +125,9 @@ def _scalar(code: Array, constants: Array, R: Array, tags: Array, S: Array, pc: 
         R[d], tags[d] = R[base + a], tags[base + a]
     elif op == JUMP:
         following = a
+    elif op == LANE or op == MACHINE:
+        # Their operands may be no registers.
+        return OTHER
     else:
         if tags[base + a] != NUMBER:
             return OTHER
@@ -175,9 +180,9 @@ def _frames(
     base, depth = S[U_BASE], S[U_DEPTH]
     above = base + sizes[S[U_FUNCTION]]
     if op == ARG:
-        if above + d >= len(R) or tags[base + a] != NUMBER:
+        if above + d >= len(R) or (tags[base + a] != NUMBER and tags[base + a] != SLOT):
             return OTHER
-        R[above + d], tags[above + d] = R[base + a], NUMBER
+        R[above + d], tags[above + d] = R[base + a], tags[base + a]
         S[U_PC] = pc + 1
         return -1
     if op == CALL:
@@ -264,7 +269,7 @@ def _vector(
     n = _length(vectors, v, count, R, tags, base)
     if n <= 0:
         return OTHER
-    r = Q[Q_ROWS]
+    r, constants, slots = Q[Q_ROWS], Q[Q_CONSTANTS], Q[Q_SLOTS]
     width, column = np.int64(vectors[v, _V_WIDTH]), np.int64(2)
     rows[r, 0], rows[r, 1] = vectors[v, _V_OP], n
     for k in range(count):
@@ -278,6 +283,8 @@ def _vector(
             low, high = min(at, last), max(at, last) + 4
             reason = OTHER if low < 0 or low & 3 else _usable(symbols, claims, low, high, k == 0, S)
             if reason >= 0:
+                # Without the row nothing uses the constants of its operands.
+                Q[Q_CONSTANTS], Q[Q_SLOTS] = constants, slots
                 return reason
             width = min(width, stride_width(np.int64(vectors[v, _V_WIDTH]), 4 * stride, 4))
         elif k == 0 or (k == 1 and vectors[v, _V_OP] == _MAC):

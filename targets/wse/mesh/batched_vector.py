@@ -72,6 +72,7 @@ class Form:
     is_async: bool
     activate: int
     unblock: int
+    microthread: int
     refusal: str | None
 
 
@@ -86,6 +87,8 @@ class Arguments:
     count: int
     spans: list[tuple[int, int, bool]]
     moves_words: bool
+    # Whether a source in memory lies where the destination does, other than element by element.
+    feeds_back: bool
 
     @property
     def streams(self) -> bool:
@@ -104,6 +107,8 @@ class Operation:
     ready: Ints
     activate: Value
     unblock: Value
+    # The microthread of an asynchronous operation, or -1.
+    thread: int = -1
     group: Group | None = None
     waiting: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     left: int = 0
@@ -132,7 +137,7 @@ def _form(v: list[int]) -> Form:
     return Form(
         op, kind, source, v[V.WIDTH], tuple(v[_OPERAND0 : _OPERAND0 + count]),
         tuple(_kind_of(op, k, kind, source) for k in range(count)), v[V.DSDS], v[V.POINTERS], v[V.ASYNC] > 0,
-        v[V.ACTIVATE], v[V.UNBLOCK], _refusal(v),
+        v[V.ACTIVATE], v[V.UNBLOCK], v[V.MICROTHREAD], _refusal(v),
     )  # fmt: skip
 
 
@@ -160,7 +165,22 @@ def issue(g: Group, form: Form, number: int, setup: int) -> Operation:
     unblock: Value = g.get(form.unblock) if form.unblock >= 0 else -1
     activate: Value = g.get(form.activate) if form.activate >= 0 else -1
     ready = spread(g.clock, g.size) + setup
-    return Operation(g.home, g.lanes, form, arguments, ready, activate, unblock)
+    return Operation(g.home, g.lanes, form, arguments, ready, activate, unblock, _thread(g, form, arguments))
+
+
+def _thread(g: Group, form: Form, arguments: Arguments) -> int:
+    """The microthread of an operation: the one it names, else on WSE-2 the number of a queue; -1 for none."""
+    if not form.is_async:
+        return -1
+    if form.microthread >= 0:
+        named = g.get(form.microthread)
+        if isinstance(named, np.ndarray):
+            raise NotAlone("microthreads of different numbers")
+        return named
+    if not g.home.queues_name_threads:
+        return -1
+    used = [arguments.output] if arguments.output is not None else arguments.inputs[:1]
+    return used[0].queue if used else -1
 
 
 def _arguments(g: Group, form: Form, number: int) -> Arguments:
@@ -186,7 +206,18 @@ def _arguments_of(form: Form, operands: list[Operand]) -> Arguments:
     output = operands[0] if operands[0].what == "out" else None
     moves = form.op == VectorOp.MOV and form.kind == form.source and BYTES[form.kind] == 4 and len(inputs) == 1
     moves = moves and operands[0].what == "memory" and _aligned(operands[0])
-    return Arguments(operands, inputs, output, n, spans, moves)
+    back = n > 1 and operands[0].what == "memory"
+    back = back and any(x.what == "memory" and _feeds(operands[0], x, n) for x in operands[1:])
+    return Arguments(operands, inputs, output, n, spans, moves, back)
+
+
+def _feeds(target: Operand, source: Operand, n: int) -> bool:
+    """Whether elements of `source` may be those that earlier elements of `target` were written to."""
+    (low, high), (first, end) = span_of(target, n), span_of(source, n)
+    if high <= first or end <= low:
+        return False
+    same = (row(target.base) == row(source.base)).all() and (row(target.stride) == row(source.stride)).all()
+    return not same or not row(target.stride).all()
 
 
 def _aligned(operand: Operand) -> bool:
@@ -294,8 +325,8 @@ def check_symbol(g: Group, operand: Operand, count: int) -> None:
             if low < symbol.address or high > symbol.address + symbol.bytes:
                 raise NotAlone("a DSD leaves its variable")
             return
-    if low < 0 or high > g.home.row.memory_bytes:
-        raise NotAlone("a DSD leaves the memory of its PE")
+    if low < 0 or high > g.home.row.memory_bytes or isinstance(operand.base, np.ndarray):
+        raise NotAlone("a DSD leaves the memory of its PE, or begins in no variable")
 
 
 def over_memory(g: Group, o: Operation, memory: Any, written: Any, words: Any) -> None:

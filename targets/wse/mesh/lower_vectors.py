@@ -9,7 +9,7 @@ from ..chip import Simd
 from ..csl import code as c
 from ..csl import types as t
 from ..csl.dsds import VECTOR_OPS
-from ..csl.values import Known, fail
+from ..csl.values import Address, Known, fail
 from .ir import OPERANDS, Kind, Op, V, VectorOp
 from .lower_code import BLOCK_KINDS, Lowering
 from .registers import ON_CONTROL_REGISTER
@@ -93,16 +93,22 @@ def _operands(f: Lowering, e: c.Vector, row: list[int]) -> None:
 
 def _reads_destination(dest: c.Code, source: c.Code) -> bool:
     """Whether a source is the very variable that the destination points at."""
-    if not isinstance(dest, c.AddressOf):
+    pointed = _pointed_at(dest)
+    if pointed is None:
         return False
-    place = dest.place
-    if place.terms or not isinstance(place.offset, int):
-        return False
+    base, offset = pointed
     if isinstance(source, c.Local):
-        return isinstance(place.base, c.Local) and place.base.slot == source.slot and place.offset == 0
-    if not isinstance(source, c.Load) or source.place.terms or not isinstance(source.place.offset, int):
-        return False
-    return source.place.base == place.base and source.place.offset == place.offset
+        return isinstance(base, c.Local) and base.slot == source.slot and offset == 0
+    return isinstance(source, c.Load) and not source.place.terms and (source.place.base, source.place.offset) == pointed
+
+
+def _pointed_at(dest: c.Code) -> tuple[Any, int] | None:
+    """The variable and offset that a pointer of known place has; a variable of the program is a constant."""
+    if isinstance(dest, c.AddressOf) and not dest.place.terms and isinstance(dest.place.offset, int):
+        return dest.place.base, dest.place.offset
+    if isinstance(dest, c.Constant) and isinstance(dest.data, Address) and isinstance(dest.data.offset, int):
+        return dest.data.base, dest.data.offset
+    return None
 
 
 def _callback(e: c.Vector) -> c.Instance:
