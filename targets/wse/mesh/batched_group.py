@@ -16,7 +16,17 @@ from .batched_kernels import lanes_arithmetic, lanes_convert, lanes_function, la
 from .batched_queue import UNUSED, Queue, Slot
 from .batched_streams import Ints, NotAlone
 from .batched_times import any_later, same
-from .batched_uniform import UNTESTED, UNWRITTEN, VAR_HIGH, VAR_LOW, VAR_SIZE, VAR_STATE, WRITTEN
+from .batched_uniform import (
+    UNTESTED,
+    UNWRITTEN,
+    VAR_HIGH,
+    VAR_LOW,
+    VAR_SIZE,
+    VAR_STATE,
+    VAR_WRITE,
+    VAR_WRITE_END,
+    WRITTEN,
+)  # fmt: skip
 from .ir import ClassRow, Op
 from .reference_values import arithmetic, convert, function, wrap
 
@@ -89,6 +99,8 @@ class ClassState:
     # Tasks started, by lane and by row and lane: how far PEs are.
     progress: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     runs: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    # Values in memory that all PEs are known to share, by address and bytes: (Kind, the register that a load gives).
+    alike: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict[tuple[int, int], tuple[int, int]])
     # By row and lane: the latest activation of several that are known, or -1.
     again: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     # Of each variable: where it lies, whether all PEs have written it, what the queue uses of it (batched_uniform).
@@ -124,6 +136,11 @@ class ClassState:
         all_written = bool(block[:, low:high].all())
         self.variables[variable, VAR_STATE] = WRITTEN if all_written else UNWRITTEN
         self.has_unwritten |= not all_written
+
+    def changes(self, low: int, high: int) -> None:
+        """The bytes low .. high - 1 of some PEs are written."""
+        for place, size in [x for x in self.alike if x[0] < high and low < x[0] + x[1]]:
+            del self.alike[place, size]
 
     def forget(self, low: int, high: int) -> None:
         """The bytes low .. high - 1 may be unset from now on."""
@@ -192,12 +209,18 @@ class Group:
 
     def flush(self) -> None:
         """Have done what is queued: registers hold numbers from now on. `reserve` comes before a use of memory."""
-        if self.queue.waits:
-            self.queue.begin(self.home.index, self.home.variables, self.at, self.registers)
+        if not self.queue.waits:
+            return
+        for low, high in self.home.variables[:, VAR_WRITE : VAR_WRITE_END + 1].tolist():
+            if low < high:
+                self.home.changes(low, high)
+        self.queue.begin(self.home.index, self.home.variables, self.at, self.registers)
 
     def reserve(self, low: int, high: int, writes: bool) -> None:
-        """Wait until nothing that was queued uses the bytes low .. high - 1 of the class."""
+        """Wait until nothing that was queued uses the bytes low .. high - 1 of the class, which are read or written."""
         self.flush()
+        if writes:
+            self.home.changes(low, high)
         self.queue.wait(self.home.index, low, high, writes)
 
     def part(self, chosen: Ints) -> Group:
@@ -336,10 +359,15 @@ def math_of(op: int, kind: int, a: Value, b: Value) -> Value:
 def loaded(g: Group, memory: Any, written: Any, address: Value, kind: int, size: int) -> Value:
     """LOAD. NotAlone where the reference would find a fault."""
     low, high = guard(g, address, size, False)
+    found = g.home.alike.get((low, size)) if type(address) is int else None
+    if found is not None and found[0] == kind:
+        return found[1]
     out, tests = np.empty(g.size, np.int64), not g.home.all_written(low, high, written)
     if not lanes_load(memory, written, g.at, g.home.row.memory_bytes, row(address), kind, tests, out):
         raise NotAlone("a load of memory that is not set")
-    return simplest(out)
+    value = simplest(out)
+    _keep(g, address, kind, size, value)
+    return value
 
 
 def stored(g: Group, memory: Any, written: Any, address: Value, kind: int, size: int, value: Value) -> None:
@@ -347,6 +375,13 @@ def stored(g: Group, memory: Any, written: Any, address: Value, kind: int, size:
     guard(g, address, size, True)
     if not lanes_store(memory, written, g.at, g.home.row.memory_bytes, row(address), kind, row(value)):
         raise NotAlone("a store outside memory")
+    _keep(g, address, kind, size, value)
+
+
+def _keep(g: Group, address: Value, kind: int, size: int, value: Value) -> None:
+    """Remember what all PEs of the class have at an address."""
+    if g.whole and type(address) is int and isinstance(value, int):
+        g.home.alike[address, size] = kind, int(wrap(value, kind))
 
 
 def guard(g: Group, address: Value, size: int, writes: bool) -> tuple[int, int]:

@@ -217,6 +217,8 @@ def _do_stream(w: Work, o: Operation, chosen: Ints) -> None:
         box.take(lanes, index, n, late, last, arrived)
     for low, high, writes in o.arguments.spans:
         w.queue.wait(home.index, low, high, writes)
+        if writes:
+            home.changes(low, high)
     if o.arguments.moves_words:
         move_words(o, chosen, words[0], w.all)
     elif o.arguments.output is None:
