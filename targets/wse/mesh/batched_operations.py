@@ -15,7 +15,7 @@ from .batched_group import Claim, ClassState, Group, later, pick, row, simplest,
 from .batched_routes import FROM_PE, LINKS
 from .batched_streams import Inbox, Ints, NotAlone, Taken, popped
 from .batched_tasks import activate, block
-from .batched_times import NEVER, any_later, any_under_way
+from .batched_times import NEVER, any_later, any_under_way, waiting_places
 from .batched_vector import (
     Operand,
     Operation,
@@ -136,12 +136,10 @@ def wake(w: Work, index: int, color: int, lanes: Ints) -> None:
     """Words of `color` came to `lanes` of a class: go on with operations that waited for them."""
     operations = w.waiting.get((index, color), [])
     for o in operations:
-        # In the order of the group: words may come in another one.
-        places = np.sort(o.position[lanes])
-        places = places[places >= 0].astype(np.int64)
-        places = places[o.waiting[places]]
-        if len(places):
-            _attempt(w, o, places)
+        places = np.empty(len(lanes), np.int64)
+        count = waiting_places(o.position, o.waiting, lanes, np.zeros(len(o.lanes), np.bool_), places)
+        if count:
+            _attempt(w, o, places[:count])
     w.waiting[index, color] = [o for o in operations if o.left]
 
 
@@ -195,26 +193,9 @@ def _do_stream(w: Work, o: Operation, chosen: Ints) -> None:
     if not n:
         _end_stream(w, o, chosen, ready)
         return
-    words: list[Taken] = []
-    first, times = ready, None
-    looks: list[tuple[Inbox, int, Ints, Ints | None]] = []
-    for operand in o.arguments.inputs:
-        box = inbox(w, home, operand)
-        index = int(box.first_segment(lanes[:1])[0])
-        values, arrived, arrivals = box.look(lanes, index, n)
-        words.append(values)
-        looks.append((box, index, arrived, arrivals))
-        first, times = _joined(first, times, arrived, arrivals, n)
+    words, first, times = _taken(w, o, lanes, ready)
     last = times[:, -1] if times is not None else first + n - 1
     home.wait_in[lanes] += last - ready - (n - 1)
-    for box, index, arrived, arrivals in looks:
-        late = first - arrived
-        if times is not None or arrivals is not None:
-            steps = np.arange(n)
-            done = times if times is not None else first[:, None] + steps
-            came = arrivals if arrivals is not None else arrived[:, None] + steps
-            late = (done - came).max(axis=1)
-        box.take(lanes, index, n, late, last, arrived)
     for low, high, writes in o.arguments.spans:
         w.queue.wait(home.index, low, high, writes)
         if writes:
@@ -226,6 +207,35 @@ def _do_stream(w: Work, o: Operation, chosen: Ints) -> None:
     else:
         _send(w, home, lanes, o.arguments.output, values_of(o, chosen, words, w.all), first, times)
     _end_stream(w, o, chosen, last + 1)
+
+
+def _taken(w: Work, o: Operation, lanes: Ints, ready: Ints) -> tuple[list[Taken], Ints, Ints | None]:
+    """What an operation on `lanes` takes from its inputs, and when it does its elements."""
+    inputs, n = o.arguments.inputs, o.count
+    if len(inputs) == 1:
+        alone = inbox(w, o.home, inputs[0]).take_at_once(lanes, ready, n)
+        if alone is not None:
+            return [alone[0]], alone[1], None
+    words: list[Taken] = []
+    first, times = ready, None
+    looks: list[tuple[Inbox, int, Ints, Ints | None]] = []
+    for operand in inputs:
+        box = inbox(w, o.home, operand)
+        index = int(box.first_segment(lanes[:1])[0])
+        values, arrived, arrivals = box.look(lanes, index, n)
+        words.append(values)
+        looks.append((box, index, arrived, arrivals))
+        first, times = _joined(first, times, arrived, arrivals, n)
+    last = times[:, -1] if times is not None else first + n - 1
+    for box, index, arrived, arrivals in looks:
+        late = first - arrived
+        if times is not None or arrivals is not None:
+            steps = np.arange(n)
+            done = times if times is not None else first[:, None] + steps
+            came = arrivals if arrivals is not None else arrived[:, None] + steps
+            late = (done - came).max(axis=1)
+        box.take(lanes, index, n, late, last, arrived)
+    return words, first, times
 
 
 def _joined(first: Ints, times: Ints | None, arrived: Ints, arrivals: Ints | None, n: int) -> tuple[Ints, Ints | None]:

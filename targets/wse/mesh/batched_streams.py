@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from .batched_times import first_segment, held_words, in_order, take_words
+from .batched_times import ALL_TAKEN, TOO_FEW, first_segment, held_words, in_order, take_at_once, take_words
 
 Ints = NDArray[np.int64]
+_SEVERAL = "an operation takes words of several streams"
+_MAYBE_FULL = "a queue may have been full"
 # Intervals kept until they are checked.
 _MOST_INTERVALS = 4_000_000
 
@@ -145,12 +147,33 @@ class Inbox:
         row = s.row_of[lanes]
         taken = s.taken[row]
         if s.count - int(taken.max()) < count:
-            raise NotAlone("an operation takes words of several streams")
+            raise NotAlone(_SEVERAL)
         words = Taken(s.values, s.value_row[row], taken, count)
         if s.times is None:
             return words, s.first[row] + taken, None
         times = s.times[row[:, None], taken[:, None] + np.arange(count)]
         return words, times[:, 0], times
+
+    def take_at_once(self, lanes: Ints, ready: Ints, count: int) -> tuple[Taken, Ints] | None:
+        """`look` and `take` of an operation that may begin at `ready` and has no other input; its first cycle by lane.
+        None where there are several segments, or words that did not come one a cycle."""
+        if len(self.segments) != 1 or self.segments[0].times is not None:
+            return None
+        s = self.segments[0]
+        starts, first = (np.empty(len(lanes), np.int64) for _ in range(2))
+        words = np.array([count, s.count, self.room, self.depth], np.int64)
+        came = take_at_once(
+            s.taken, s.row_of, self.last_taken, self.was_late, lanes, s.first, ready, words, starts, first
+        )  # fmt: skip
+        if came != ALL_TAKEN:
+            raise NotAlone(_SEVERAL if came == TOO_FEW else _MAYBE_FULL)
+        self._gone(s, count * len(lanes))
+        return Taken(s.values, s.value_row[s.row_of[lanes]], starts, count), first
+
+    def _gone(self, s: Segment, words: int) -> None:
+        s.left -= words
+        if not s.left:
+            self.segments.remove(s)
 
     def take(self, lanes: Ints, index: int, count: int, late: Ints, last: Ints, arrived: Ints) -> None:
         """The next `count` words are gone, the last at `last`, each at most `late` cycles after it came, the first of
@@ -161,10 +184,8 @@ class Inbox:
         if not take_words(
             s.taken, s.row_of, self.last_taken, self.was_late, lanes, late, last, arrived, words
         ):  # fmt: skip
-            raise NotAlone("a queue may have been full")
-        s.left -= count * len(lanes)
-        if not s.left:
-            self.segments.remove(s)
+            raise NotAlone(_MAYBE_FULL)
+        self._gone(s, count * len(lanes))
 
 
 def popped(first: Ints, times: Ints | None, ready: Ints) -> tuple[Ints, Ints | None]:

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 Part = Callable[[int, int], None]
 # Elements below which threads cost more than they save.
-LEAST_ELEMENTS = 200_000
+LEAST_ELEMENTS = 1_000_000
 
 
 @lru_cache(maxsize=1)

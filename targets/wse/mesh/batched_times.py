@@ -18,6 +18,8 @@ Array = Any
 NEVER = 1 << 62
 # Task ids lie on a wheel: the next one behind the last that ran comes first.
 WHEEL = 64
+# How taking words came out.
+ALL_TAKEN, TOO_FEW, MAYBE_FULL = range(3)
 
 
 @lean_kernel
@@ -140,6 +142,22 @@ def in_order(link: Array, first: Array, last: Array, begin: Array, end: Array) -
 
 
 @lean_kernel
+def waiting_places(position: Array, waiting: Array, lanes: Array, marks: Array, places: Array) -> int:
+    """The places in a group of those of the lanes that wait, in the order of the group, into `places`; how many. Words
+    may come in another order. `marks`, one for each place, are false."""
+    for k in range(len(lanes)):
+        place = position[lanes[k]]
+        if place >= 0 and waiting[place]:
+            marks[place] = True
+    count = 0
+    for place in range(len(marks)):
+        if marks[place]:
+            places[count] = place
+            count += 1
+    return count
+
+
+@lean_kernel
 def held_words(total: Array, lanes: Array, row_of: Array, taken: Array, count: int) -> None:
     """Add the words of one segment that wait for each lane."""
     for k in range(len(lanes)):
@@ -155,6 +173,36 @@ def first_segment(made: Array, lanes: Array, row_of: Array, taken: Array, count:
         row = row_of[lanes[k]]
         if made[k] < 0 and row >= 0 and taken[row] < count:
             made[k] = index
+
+
+@lean_kernel
+def take_at_once(
+    taken: Array, row_of: Array, last_taken: Array, was_late: Array, lanes: Array, came: Array, ready: Array,
+    words: Array, starts: Array, first: Array,
+) -> int:  # fmt: skip
+    """An operation that may begin at `ready` takes words that came one a cycle, the first of a segment at `came`: which
+    words and when, into `starts` and `first`, and what `take_words` does. ALL_TAKEN, or with nothing done why not."""
+    count, all_words, room, depth = words[0], words[1], words[2], words[3]
+    for k in range(len(lanes)):
+        lane = lanes[k]
+        row = row_of[lane]
+        starts[k] = taken[row]
+        if all_words - taken[row] < count:
+            return TOO_FEW
+        arrived = came[row] + taken[row]
+        first[k] = max(arrived, ready[k])
+        waited = first[k] - arrived >= depth
+        crowded = taken[row] == 0 and last_taken[lane] >= arrived - (room - depth)
+        if (waited and all_words > room) or (crowded and (waited or was_late[lane])):
+            return MAYBE_FULL
+    for k in range(len(lanes)):
+        lane = lanes[k]
+        row = row_of[lane]
+        waited = first[k] - (came[row] + taken[row]) >= depth
+        was_late[lane] = waited or (was_late[lane] and taken[row] != 0)
+        taken[row] += count
+        last_taken[lane] = first[k] + count - 1
+    return ALL_TAKEN
 
 
 @lean_kernel
