@@ -19,7 +19,6 @@ from .batched_times import NEVER, any_later, any_under_way, waiting_places
 from .batched_vector import (
     Operand,
     Operation,
-    check_symbol,
     cycles_of,
     into_memory,
     issue,
@@ -92,9 +91,6 @@ def _stream(w: Work, g: Group, o: Operation) -> bool:
     _use_thread(home, o, row(g.clock), NEVER)
     if o.arguments.feeds_back:
         raise NotAlone("an operation over words that reads what it writes")
-    for operand in o.operands:
-        if operand.what == "memory":
-            check_symbol(g, operand, o.count)
     for low, high, writes in o.arguments.spans:
         bg.guard_range(g, low, high, writes)
     o.claims = _claim(home, o, g.lanes, NEVER)

@@ -17,7 +17,7 @@ from .batched_group import Group, row, signed
 from .batched_queue import Queue, Slot
 from .batched_streams import Ints, NotAlone
 from .batched_times import any_later
-from .ir import Image, Kind, Op, V
+from .ir import Dsd, Image, Kind, Op, V
 
 # Instructions that must come out of entering at a call or the end of a loop; else it is not tried there again.
 _WORTH = 8
@@ -91,9 +91,20 @@ def enter(tables: Tables, queue: Queue, written: NDArray[np.uint8], g: Group, bo
     if state[u.U_REASON] == u.FULL:
         g.flush()
         return True
-    if state[u.U_STEPS] < _WORTH and t.code[place, 0] in (Op.CALL, Op.JUMP):
+    if state[u.U_STEPS] < _WORTH and _leads_nowhere(t, g, place):
         t.doors[place] = False
     return bool(state[u.U_STEPS])
+
+
+def _leads_nowhere(t: Tables, g: Group, place: int) -> bool:
+    """Whether it is not worth to enter at a place again: at a call or the end of a loop, or at work over words."""
+    if t.code[place, 0] in (Op.CALL, Op.JUMP):
+        return True
+    if place != g.pc or t.code[place, 0] != Op.VECTOR:
+        return False
+    v = t.vectors[t.code[place, 3]]
+    bits = [g.registers.get(g.base + int(k)) for k in v[V.OPERAND0 : V.OPERAND0 + v[V.COUNT]]]
+    return any(type(x) is int and v[V.DSDS] >> k & 1 and x >> 48 & 15 != Dsd.MEM1D for k, x in enumerate(bits))
 
 
 def _registers(g: Group) -> tuple[Ints, NDArray[np.uint8]]:

@@ -76,10 +76,10 @@ def activate(home: ClassState, lanes: Ints, times: Ints, task: Value) -> None:
         order = _order_of(home, number)
         some, when = lanes[chosen], times[chosen]
         changed(home)
-        known = home.active[order, some]
-        both = np.where(known < times_of.NEVER, np.maximum(known, when), -1)
-        home.again[order, some] = np.maximum(home.again[order, some], both)
-        if times_of.activate(home.active[order], home.block_at[order], home.unblock_at[order], some, when):
+        free = times_of.activate(
+            home.active[order], home.block_at[order], home.unblock_at[order], home.again[order], some, when
+        )
+        if free:
             notice(home, some, when, order)
 
 

@@ -12,8 +12,9 @@ from functools import lru_cache
 from itertools import pairwise
 
 Part = Callable[[int, int], None]
-# Elements below which threads cost more than they save.
+# Elements for which a thread pays. One beside the caller has time; each takes the interpreter from it to begin.
 LEAST_ELEMENTS = 1_000_000
+_LEAST_BESIDE = 8
 
 
 @lru_cache(maxsize=1)
@@ -30,23 +31,22 @@ def _pool() -> ThreadPoolExecutor:
 def begin_lanes(some: Part, lanes: int, each: int) -> list[Future[None]]:
     """Have `some(first, last)` called so that all lanes are done once, beside the caller; what is to be waited for. A
     lane takes about `each` elements of work: little work is done before this returns."""
-    ends = _ends(lanes, each)
-    if len(ends) > 2:
-        return [_pool().submit(some, a, b) for a, b in pairwise(ends)]
-    some(0, lanes)
-    return []
+    if lanes * each < LEAST_ELEMENTS or threads() < 2:
+        some(0, lanes)
+        return []
+    return [_pool().submit(some, a, b) for a, b in pairwise(_ends(lanes, each, _LEAST_BESIDE * LEAST_ELEMENTS))]
 
 
 def over_lanes(some: Part, lanes: int, each: int) -> None:
     """The same, done when this returns."""
-    ends = _ends(lanes, each)
+    ends = _ends(lanes, each, LEAST_ELEMENTS)
     others = [_pool().submit(some, a, b) for a, b in pairwise(ends[1:])]
     some(0, ends[1])
     for other in others:
         other.result()
 
 
-def _ends(lanes: int, each: int) -> list[int]:
-    """Where the parts of lanes begin and end: one for each thread, or one where that is little work."""
-    count = max(min(threads(), lanes), 1) if lanes * each >= LEAST_ELEMENTS else 1
+def _ends(lanes: int, each: int, least: int) -> list[int]:
+    """Where the parts of lanes begin and end: as many as threads, of at least so many elements."""
+    count = max(1, min(threads(), lanes, lanes * each // max(least, 1)))
     return [lanes * k // count for k in range(count + 1)]

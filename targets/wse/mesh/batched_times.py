@@ -99,11 +99,16 @@ def first_start(start: Array, rows: Array, progress: Array, runs: Array, wide: b
 
 
 @lean_kernel
-def activate(active: Array, block_at: Array, unblock_at: Array, lanes: Array, times: Array) -> bool:
-    """A task becomes active on `lanes`; whether any of them is free to run it."""
+def activate(
+    active: Array, block_at: Array, unblock_at: Array, again: Array, lanes: Array, times: Array
+) -> bool:  # fmt: skip
+    """A task becomes active on `lanes`; whether any of them is free to run it. The later of two activations that are
+    known goes into `again`."""
     free = False
     for k in range(len(lanes)):
         lane = lanes[k]
+        if active[lane] < NEVER:
+            again[lane] = max(again[lane], max(active[lane], times[k]))
         active[lane] = min(active[lane], times[k])
         free = free or block_at[lane] <= unblock_at[lane]
     return free

@@ -192,6 +192,9 @@ def _arguments(g: Group, form: Form, number: int) -> Arguments:
         return g.home.arguments_of[key]
     operands = [_operand(g, form, k, bits[k]) for k in range(len(bits))]
     made = _arguments_of(form, operands)
+    for operand in operands:
+        if operand.what == "memory":
+            _check_symbol(g, operand, made.count)
     if len(shared) == len(bits) and all(operand.dsr < 0 for operand in operands):
         if len(g.home.arguments_of) >= _MOST_ARGUMENTS:
             g.home.arguments_of.clear()
@@ -315,7 +318,7 @@ def span_of(operand: Operand, count: int) -> tuple[int, int]:
     return int(ends.min()), int(ends.max()) + size
 
 
-def check_symbol(g: Group, operand: Operand, count: int) -> None:
+def _check_symbol(g: Group, operand: Operand, count: int) -> None:
     """NotAlone when an operand leaves the variable it begins in, which the reference would refuse."""
     if count <= 0:
         return
@@ -331,12 +334,9 @@ def check_symbol(g: Group, operand: Operand, count: int) -> None:
 
 def over_memory(g: Group, o: Operation, memory: Any, written: Any, words: Any) -> None:
     """Do all elements of an operation whose operands lie in memory."""
-    for k, operand in enumerate(o.operands):
-        if operand.what == "memory":
-            check_symbol(g, operand, o.count)
-            low, high = span_of(operand, max(o.count, 1))
-            g.reserve(low, high, k == 0)
-            guard_range(g, low, high, k == 0)
+    for low, high, writes in o.arguments.spans:
+        g.reserve(low, high, writes)
+        guard_range(g, low, high, writes)
     if o.count <= 0:
         return
     n, operands = g.size, o.operands
@@ -500,7 +500,8 @@ def move_words(o: Operation, chosen: Ints, words: Taken, memory: Memories) -> No
     target, home = o.operands[0], o.home
     base, stride = (row(_of(x, chosen)) for x in (target.base, target.stride))
     at = home.at[o.lanes[chosen]]
-    marks = not home.all_written(*span_of(target, o.count), memory.written)
+    low, high, _ = o.arguments.spans[0]
+    marks = not home.all_written(low, high, memory.written)
     good: list[bool] = []
 
     def some(first: int, last: int) -> None:
