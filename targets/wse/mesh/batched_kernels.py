@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .batched_simd import AT_ONCE, add_multiple_at_once
+from .batched_simd import AT_ONCE, add_multiple_at_once, add_multiples_at_once
 from .batched_uniform import ADD_MULTIPLE, LOAD
 from .ir import Kind, VectorOp
 from .jit import inner_kernel, kernel, lean_kernel
@@ -329,18 +329,23 @@ def lanes_f32(
                 words[d + j * sd] = p * q
 
 
-@lean_kernel
+@kernel
 def lanes_queue(
     words: Array, at: Array, rows: Array, slots: Array, live: Array, out: Array, first: int, last: int
 ) -> None:
     """Rows of batched_queue.Queue for the PEs first .. last - 1, LANES of them after another: `at` in words, scratch
     slots[slot, LANES], the slots `live` to out[live, pe]."""
-    memory, starts, scratch = pointer_to(words), pointer_to(at), pointer_to(slots)
+    memory, starts, scratch, four = pointer_to(words), pointer_to(at), pointer_to(slots), fours(rows)
     for block in range(first, last, LANES):
         end = min(block + LANES, last)
-        for i in range(len(rows)):
+        i = np.int64(-1)
+        while i + 1 < len(rows):
+            i += 1
             op, count, d = np.int64(rows[i, 0]), np.int64(rows[i, 1]), np.int64(rows[i, 2])
-            if op == ADD_MULTIPLE:
+            if op == ADD_MULTIPLE and four[i]:
+                _add_four(memory, starts, scratch, rows, i, block, end)
+                i += 3
+            elif op == ADD_MULTIPLE:
                 b, slot, factor = np.int64(rows[i, 8]), np.int64(rows[i, 11]) * LANES, np.int64(rows[i, 12])
                 for k in range(block, end):
                     z = memory[starts[k] + factor]
@@ -355,6 +360,60 @@ def lanes_queue(
         for j in range(len(live)):
             for k in range(block, end):
                 out[j, k] = slots[live[j], k - block]
+
+
+@inner_kernel
+def _add_four(memory: Array, starts: Array, scratch: Array, rows: Array, i: int, block: int, end: int) -> None:
+    """Four rows from `i` on, which `fours` found, for the PEs block .. end - 1."""
+    count, b = np.int64(rows[i, 1]), np.int64(rows[i, 8])
+    d0, d1, d2, d3 = rows[i, 2], rows[i + 1, 2], rows[i + 2, 2], rows[i + 3, 2]
+    f0, f1, f2, f3 = rows[i, 12], rows[i + 1, 12], rows[i + 2, 12], rows[i + 3, 12]
+    whole = count // AT_ONCE * AT_ONCE
+    for k in range(block, end):
+        start = starts[k]
+        z0, z1, z2, z3 = memory[start + f0], memory[start + f1], memory[start + f2], memory[start + f3]
+        scratch[rows[i, 11] * LANES + k - block] = z0
+        scratch[rows[i + 1, 11] * LANES + k - block] = z1
+        scratch[rows[i + 2, 11] * LANES + k - block] = z2
+        scratch[rows[i + 3, 11] * LANES + k - block] = z3
+        for u in range(0, whole, AT_ONCE):
+            to = start + u
+            add_multiples_at_once(memory, to + d0, to + d1, to + d2, to + d3, to + b, z0, z1, z2, z3)
+        for u in range(whole, count):
+            x = memory[start + b + u]
+            memory[start + d0 + u] += np.float32(x * z0)
+            memory[start + d1 + u] += np.float32(x * z1)
+            memory[start + d2 + u] += np.float32(x * z2)
+            memory[start + d3 + u] += np.float32(x * z3)
+
+
+@kernel
+def fours(rows: Array) -> Array:
+    """Where four rows of ADD_MULTIPLE begin that add multiples of one source to four places, and none of them changes
+    the source, a factor, or the place of another: their order does not matter."""
+    made = np.zeros(len(rows), np.bool_)
+    i = np.int64(0)
+    while i + 3 < len(rows):
+        made[i] = _is_four(rows, i)
+        i += 4 if made[i] else 1
+    return made
+
+
+@inner_kernel
+def _is_four(rows: Array, i: int) -> bool:
+    count, b = rows[i, 1], rows[i, 8]
+    for p in range(i, i + 4):
+        if rows[p, 0] != ADD_MULTIPLE or rows[p, 1] != count or rows[p, 8] != b:
+            return False
+    for p in range(i, i + 4):
+        d = rows[p, 2]
+        if abs(d - b) < count:
+            return False
+        for q in range(i, i + 4):
+            inside = rows[q, 12] - d
+            if (p != q and abs(d - rows[q, 2]) < count) or (inside >= 0 and inside < count):
+                return False
+    return True
 
 
 @inner_kernel
