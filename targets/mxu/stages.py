@@ -375,16 +375,16 @@ def _vector(s: _State, keys: tuple[Key, ...], level: int, period: int) -> Stage:
 def _inside(s: _State, wanted: list[int], level: int, period: int) -> dict[int, str]:
     """Values of a vector body: computed in it ("make") or read from VMEM ("read")."""
     found: dict[int, str] = {}
-    todo = list(wanted)
-    while todo:
-        v = todo.pop()
+    waiting = list(wanted)
+    while waiting:
+        v = waiting.pop()
         if v in found:
             continue
         kind = s.kind[v]
         here = kind == "vector" and s.level[v] == level and s.periods[v] == period
         if v not in s.viewed and (kind in ("leaf", "view") or here):
             found[v] = "make"
-            todo += s.body.producers[v].args
+            waiting += s.body.producers[v].args
         else:
             found[v] = "read"
     return found

@@ -104,7 +104,7 @@ def trace(layout: str, as_json: bool, out: str, **flags: Any) -> int:
     from .host.drive import write_text
 
     outcome = _driven(layout, flags, trace=True)
-    write_text(Path(out), outcome.trace or "")
+    write_text(Path(out), outcome.trace)
     click.echo(json.dumps({"trace": out}) if as_json else f"trace of {outcome.report.cycles:,} cycles in {out}")
     return OK
 

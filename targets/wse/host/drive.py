@@ -51,12 +51,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What a run left: its report, what PEs printed, arrays read back by name, and its trace if it was asked for."""
+    """What a run left: its report, what PEs printed, arrays read back by name, and its trace (empty if it was not
+    asked for)."""
 
     report: MeshReport
     log: tuple[str, ...]
     arrays: dict[str, NDArray[Any]]
-    trace: str | None
+    trace: str
 
 
 def wafer_of(request: Request) -> Wafer:
@@ -83,7 +84,7 @@ def drive(request: Request, trace: bool = False) -> Outcome:
         mesh.run("commands")
     mesh.run("quiet")
     arrays = dict(_copy_out(mesh, *_pair(text, "--get")) for text in request.gets)
-    return Outcome(mesh.report(), tuple(mesh.log()), arrays, mesh.perfetto() if trace else None)
+    return Outcome(mesh.report(), tuple(mesh.log()), arrays, mesh.perfetto() if trace else "")
 
 
 def _copy_in(mesh: Simulation, name: str, file: str) -> None:

@@ -108,13 +108,12 @@ class ClassState:
     has_unwritten: bool = False
     # Whether an operation without `.ut_id` takes the microthread of its queue, as on WSE-2.
     queues_name_threads: bool = False
-
     # The row of each local task by its id; operands by row of `vectors` and the bits of its registers.
-    orders: dict[int, int] = field(default_factory=dict[int, int])
+    row_of_task: dict[int, int] = field(default_factory=dict[int, int])
     arguments_of: dict[tuple[int, ...], Any] = field(default_factory=dict[tuple[int, ...], Any])
 
     def __post_init__(self) -> None:
-        self.orders = {self.row.tasks[k].id: place for place, k in enumerate(orders(self.row), 1)}
+        self.row_of_task = {self.row.tasks[k].id: place for place, k in enumerate(orders(self.row), 1)}
         self.variables = np.array(
             [(s.address, s.address + s.bytes, UNTESTED, *UNUSED) for s in self.row.symbols], np.int64
         ).reshape(-1, VAR_SIZE)

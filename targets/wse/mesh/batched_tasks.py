@@ -84,9 +84,9 @@ def activate(home: ClassState, lanes: Ints, times: Ints, task: Value) -> None:
 
 
 def _order_of(home: ClassState, number: int) -> int:
-    if number not in home.orders:
+    if number not in home.row_of_task:
         raise NotAlone(f"local task {number} is bound to nothing")
-    return home.orders[number]
+    return home.row_of_task[number]
 
 
 def parts(value: Value, size: int) -> Iterable[tuple[int, Any]]:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from .fields import NEVER
 from .jit import inner_kernel, lean_kernel
 
 Array = Any
-NEVER = 1 << 62
 # Task ids lie on a wheel: the next one behind the last that ran comes first.
 WHEEL = 64
 # How taking words came out.

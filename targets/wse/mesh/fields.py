@@ -27,6 +27,8 @@ COLORS = 32
 # Cells of a line of the host's cache: tables and records begin with one.
 LINE = 8
 WHEEL = 1024
+# A time that does not come.
+NEVER = 1 << 62
 
 # Why a kernel comes back.
 (RUNNING, MET, QUIET, BUDGET, FAULT, GROW) = range(6)

@@ -56,7 +56,7 @@ from .jit import inner_kernel
 
 Cells = Any
 RAMP = 4
-NEVER = np.int64(1) << 62
+NEVER = np.int64(f.NEVER)
 # Where commands stand in a control wavelet, the bit beside each that keeps it from the PE, and the entry point.
 COMMAND_AT = (22, 25, 28, 1, 4, 7, 10, 13)
 IGNORE_AT = (24, 27, 0, 3, 6, 9, 12, 15)

@@ -356,7 +356,7 @@ class Builder:
             f.P_LAST_OUT, f.P_LAST_PASSED, f.P_LAUNCH, f.P_LAUNCH_LAST, f.P_HOST_IN, f.P_HOST_OUT, f.P_FREE_OP,
         ):  # fmt: skip
             table[:, column] = -1
-        table[:, f.P_RANDOM], table[:, f.P_ENDING] = RANDOM_SEED, 1 << 62
+        table[:, f.P_RANDOM], table[:, f.P_ENDING] = RANDOM_SEED, f.NEVER
         table[:, f.P_LAST_ID] = f.TASK_IDS - 1
         registers, ins, outs, fifos = self.registers, 0, 0, self.fifos
         for k, row in enumerate(self.image.classes):
